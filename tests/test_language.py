@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
-import typer
 
 import elmo
 from elmo.cli import main
@@ -23,10 +23,9 @@ HAN = re.compile(r"[一-鿿]")
 
 def list_helps() -> Iterator[str]:
     """Yield every text of the help pages: what commands do, and what their options mean."""
-    program = typer.main.get_command(app)
-    context = program.make_context("elmo", [], resilient_parsing=True)
+    context = app.make_context("elmo", [], resilient_parsing=True)
     yield from ("Usage: ", "Arguments:", "Options:", "Commands:", "required", "default: ")
-    yield from _list_of_command(program, context)
+    yield from _list_of_command(app, context)
 
 
 def _list_of_command(command: Any, context: Any) -> Iterator[str]:
@@ -75,13 +74,13 @@ def _to_template(node: ast.expr) -> Iterator[str]:
 def test_no_entry_is_stale():
     ours = {*list_helps()} | {text for path in SOURCES.rglob("*.py") for text in read_texts(path)}
     examples = "\n".join(path.read_text(encoding="utf-8") for path in (SOURCES / "cli").rglob("*.py"))
-    typers = "\n".join(path.read_text(encoding="utf-8") for path in Path(typer.__file__).parent.rglob("*.py"))
+    clicks = "\n".join(path.read_text(encoding="utf-8") for path in Path(click.__file__).parent.rglob("*.py"))
     stale = []
     for text in CATALOGUE:
         spellings = {text, " ".join(text.split())}
         if spellings.isdisjoint(ours) and f"  {text}\n" not in examples:
             fixed = [part.strip(" .'()?") for part in text.split("{}")]
-            stale += [text] if any(word not in typers for part in fixed for word in part.split()) else []
+            stale += [text] if any(word not in clicks for part in fixed for word in part.split()) else []
     assert not stale
 
 

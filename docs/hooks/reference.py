@@ -23,16 +23,13 @@ def write(name: str) -> str:
 
 def write_commands(language: str = "en") -> str:
     """Describe every command of `elmo`: usage, examples, arguments and options."""
-    import typer
-
     from elmo.cli.app import app
 
-    program = typer.main.get_command(app)
-    context = program.make_context("elmo", [], resilient_parsing=True)
+    context = app.make_context("elmo", [], resilient_parsing=True)
     before = os.environ.get("ELMO_LANG", "")  # without a value it counts as not set
     os.environ["ELMO_LANG"] = language
     try:
-        return "\n".join(_list_commands(program, context, "elmo"))
+        return "\n".join(_list_commands(app, context, "elmo"))
     finally:
         os.environ["ELMO_LANG"] = before
 

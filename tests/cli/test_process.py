@@ -90,7 +90,7 @@ def test_a_reader_that_leaves_ends_the_command_quietly(model_folder):
 def test_a_full_disk_behind_standard_output_is_one_line():
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*COMMAND, "--version"], stdout=full, stderr=subprocess.PIPE)
-    assert (done.returncode, done.stderr) == (2, b"elmo: standard output: No space left on device.\n")
+    assert (done.returncode, done.stderr) == (2, b"elmo: No space left on device.\n")
 
 
 def run_in_shell(redirect, *arguments):

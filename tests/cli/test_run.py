@@ -39,9 +39,9 @@ def test_no_command_gives_help_but_is_a_mistake(run: Run):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["embed", "--txt", "I"], "No such option: --txt"),
+        (["embed", "--txt", "I"], "No such option '--txt'."),
         (["embde"], "No such command 'embde'. Did you mean 'embed'? See elmo --help."),
-        (["static", "corpus", "--xyz", "8"], "No such option: --xyz. See elmo static --help."),
+        (["static", "corpus", "--xyz", "8"], "No such option '--xyz'. See elmo static --help."),
         (["convert", "in"], "Missing argument 'OUT'. See elmo convert --help."),
         (["embed", "--layers"], "Option '--layers' requires an argument."),
         (["substitutes", "a", "--top-k", "one"], "Invalid value for '--top-k'"),

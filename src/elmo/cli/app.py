@@ -2,13 +2,11 @@
 
 import functools
 from importlib import import_module
-from typing import Annotated, Any
 
-import typer
-from typer.core import TyperGroup
+import click
 
 from elmo import __version__
-from elmo.cli.command import HelpPage, make_command
+from elmo.cli.command import CONTEXT_SETTINGS, HelpPage, make_command
 
 # The module of each command in elmo.cli.commands; its function has the last word of the name.
 COMMANDS = {
@@ -52,68 +50,47 @@ GROUPS = {
 
 
 @functools.cache
-def load_command(path: str) -> Any:
+def load_command(path: str) -> click.Command:
     """Import a command by its name in the table."""
     name = path.split()[-1]
     return make_command(getattr(import_module(f"elmo.cli.commands.{COMMANDS[path]}"), name), name)
 
 
-class _Commands(HelpPage, TyperGroup):
+class _Commands(HelpPage, click.Group):
     """The commands whose names begin with the name of the group, or all."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**settings)
-        # The names are there for "Did you mean"; the commands are loaded when used.
-        names: Any = dict.fromkeys(self.list_commands(None))
-        self.commands = {**names, **self.commands}
-
-    def list_commands(self, ctx: Any) -> list[str]:
+    def list_commands(self, ctx: click.Context) -> list[str]:
         if self.name in GROUPS:
             return [path.split()[1] for path in COMMANDS if path.startswith(f"{self.name} ")]
         return [*(path for path in COMMANDS if " " not in path), *GROUPS]
 
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        path = f"{self.name} {cmd_name}" if self.name in GROUPS else cmd_name
-        return load_command(path) if path in COMMANDS else self.commands.get(path)
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        if cmd_name in GROUPS:
+            return _Commands(cmd_name, help=GROUPS[cmd_name], callback=_explain, invoke_without_command=True)
+        return load_command(f"{self.name} {cmd_name}" if self.name in GROUPS else cmd_name)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        self.commands = dict.fromkeys(self.list_commands(ctx))  # type: ignore[assignment]  # names for "Did you mean"
+        return super().resolve_command(ctx, args)
 
 
-app = typer.Typer(
-    cls=_Commands,
-    pretty_exceptions_enable=False,
-    # Plain help keeps [brackets] as they are, and rich need not be imported for it.
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def _explain(context: typer.Context) -> None:
+def _explain() -> None:
+    context = click.get_current_context()
     if context.invoked_subcommand is None:
         print(context.get_help())
-        raise typer.Exit(2)
+        context.exit(2)
 
 
-for _name, _help in GROUPS.items():
-    _group = typer.Typer(cls=_Commands, rich_markup_mode=None)
-    _group.callback(invoke_without_command=True, help=_help)(_explain)
-    app.add_typer(_group, name=_name)
-
-
-def _show_version(is_wanted: bool) -> None:
-    if is_wanted:
-        print(f"elmo {__version__}")
-        raise typer.Exit
-
-
-@app.callback(invoke_without_command=True)
-def elmo(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
+@click.version_option(__version__, message="elmo %(version)s", help="Print the version.")
+@click.group("elmo", cls=_Commands, invoke_without_command=True, context_settings=CONTEXT_SETTINGS)
+def app() -> None:
     """Contextual word vectors from bidirectional language models (ELMo).
 
     \b
     Example: elmo similarity "I went to the [bank] to deposit money" "I sat by the [bank] of the river"
     """
-    _explain(context)
+    _explain()

@@ -13,14 +13,26 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
-import typer
-from typer.core import TyperCommand
+import click
 
 from elmo.cli.terminal import wrap
 from elmo.language import translate
 
+CONTEXT_SETTINGS: Any = {"help_option_names": ["-h", "--help"]}
 _METAVARS = {str: "TEXT", int: "N", float: "X", Path: "PATH"}
 _WIDTH, _INDENT = 79, 26
+
+
+@dataclasses.dataclass(frozen=True)
+class _Declaration:
+    """What a parameter declares besides its name and type."""
+
+    flags: list[str] | None  # None for an argument
+    metavar: str | None
+    help: str
+    default: Any
+    shown: str | bool = True
+    min: float | None = None
 
 
 def option(spec: str, help: str, default: Any = ..., *, shown: str | bool = True, min: float | None = None) -> Any:
@@ -31,63 +43,69 @@ def option(spec: str, help: str, default: Any = ..., *, shown: str | bool = True
     """
     names = spec.split()
     flags = [name for name in names if name.startswith("-")]
-    metavar = names[-1] if len(names) > len(flags) else None
-    return typer.Option(default, *flags, metavar=metavar, help=help, show_default=shown, min=min)
+    return _Declaration(flags, names[-1] if len(names) > len(flags) else None, help, default, shown, min)
 
 
 def argument(spec: str, help: str, default: Any = ...) -> Any:
     """Declare an argument; `spec` is its name on the help page."""
-    return typer.Argument(default, metavar=spec, help=help)
+    return _Declaration(None, spec, help, default)
 
 
-def make_command(function: Callable[..., None], name: str) -> Any:
+def make_command(function: Callable[..., None], name: str) -> click.Command:
     """Return the command of a typed function."""
-    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)
-    app.command(name, cls=_Command, context_settings={"help_option_names": ["-h", "--help"]})(_expand(function))
-    return typer.main.get_command(app)
-
-
-def _expand(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function with one parameter per option; groups are put together before the call."""
-    parameters: list[inspect.Parameter] = []
+    parameters: list[click.Parameter] = []
     groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
     for parameter in inspect.signature(function).parameters.values():
         kind, *settings = get_args(parameter.annotation) or [parameter.annotation]
-        members = [(parameter.name, parameter.annotation, parameter.default)]
         if dataclasses.is_dataclass(kind):
-            members = [(field.name, field.type, field.default) for field in dataclasses.fields(kind)]
-            groups[parameter.name] = kind, [name for name, *_ in members]  # type: ignore[assignment]
+            fields = [(field.name, field.type, field.default) for field in dataclasses.fields(kind)]
+            groups[parameter.name] = kind, [name for name, *_ in fields]  # type: ignore[assignment]
         elif get_origin(kind) is dict and settings:
-            members = [(name, option, None) for name, option in _derive_options(*settings)]
-            groups[parameter.name] = _keep_chosen, [name for name, *_ in members]
-        for name, annotation, default in members:
-            _set_metavar(annotation, default)
-            made = inspect.Parameter(_to_name(name), inspect.Parameter.KEYWORD_ONLY, annotation=annotation)
-            parameters.append(made.replace(default=default))
+            fields = [(name, option, None) for name, option in _derive_options(*settings)]
+            groups[parameter.name] = _keep_chosen, [name for name, *_ in fields]
+        else:
+            fields = [(parameter.name, parameter.annotation, parameter.default)]
+        parameters += [_make_parameter(*field) for field in fields]
 
     def call(**values: Any) -> None:
-        for name, (build, members) in groups.items():
-            values[name] = build(**{member: values.pop(_to_name(member)) for member in members})
+        values = {name: (list(value) or None) if isinstance(value, tuple) else value for name, value in values.items()}
+        for group, (build, names) in groups.items():
+            values[group] = build(**{name: values.pop(name) for name in names})
         function(**values)
 
-    call.__doc__ = function.__doc__
-    call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return call
+    return _Command(name, params=parameters, callback=call, help=function.__doc__, context_settings=CONTEXT_SETTINGS)
 
 
-def _set_metavar(kind: Any, declared: Any) -> None:
-    """Name the value of an option by its type if it has no name."""
-    if get_origin(kind) is Annotated:
-        kind, declared, *_ = get_args(kind)
-    while get_origin(kind) in (Union, types.UnionType, list):  # X of `X | None`, `list[X]` and `list[X] | None`
-        kind = get_args(kind)[0]
-    if getattr(declared, "metavar", "") is None:
-        declared.metavar = "|".join(get_args(kind)) or _METAVARS.get(kind)
-
-
-def _to_name(dotted: str) -> str:
-    return dotted.replace(".", "__")
+def _make_parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
+    """Return the option or argument of a parameter; the name may have dots."""
+    declared = default
+    if get_origin(annotation) is Annotated:
+        annotation, declared = get_args(annotation)
+    if default is declared or default is inspect.Parameter.empty:
+        default = declared.default
+    is_list = False
+    while get_origin(annotation) in (Union, types.UnionType, list):  # X of `X | None`, `list[X]` and `list[X] | None`
+        is_list = is_list or get_origin(annotation) is list
+        annotation = get_args(annotation)[0]
+    choices = get_args(annotation)  # of a Literal
+    kind = click.Choice(choices) if choices else annotation
+    if declared.min is not None:
+        kind = (click.IntRange if annotation is int else click.FloatRange)(min=declared.min)
+    metavar = declared.metavar or "|".join(choices) or _METAVARS.get(annotation)
+    settings: dict[str, Any] = {"type": kind, "metavar": metavar}
+    settings |= {"required": True} if default is ... else {"default": default}
+    parameter: click.Parameter
+    identifier = name.replace(".", "_")
+    if declared.flags is None:
+        parameter = _Argument([identifier], nargs=-1 if is_list else 1, **settings)
+        parameter.help = declared.help
+    else:
+        flag = name.replace("_", "-")
+        flags = declared.flags or [f"--{flag}/--no-{flag}" if annotation is bool else f"--{flag}"]
+        settings |= {"is_flag": True, "type": None} if annotation is bool else {"multiple": is_list}
+        parameter = click.Option([identifier, *flags], help=declared.help, show_default=declared.shown, **settings)
+    parameter.name = name
+    return parameter
 
 
 def _keep_chosen(**values: Any) -> dict[str, Any]:
@@ -128,8 +146,13 @@ class HelpPage:
         return "\n".join(_write_page(self, ctx))
 
 
-class _Command(HelpPage, TyperCommand):
+class _Command(HelpPage, click.Command):
     pass
+
+
+class _Argument(click.Argument):
+    help = ""
+    show_default = False
 
 
 def _write_page(command: Any, context: Any) -> Iterator[str]:

@@ -1,14 +1,12 @@
 """The options that several commands share, declared once, and what they mean: layers, a corpus, an open model."""
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
-import typer
-
-from elmo.cli.command import argument as argument
-from elmo.cli.command import option as option
+from elmo.cli.command import argument, option
 from elmo.errors import InputError
 from elmo.files.sources import check_text
 from elmo.language import translate
@@ -114,8 +112,6 @@ def read_pairs(items: Sequence[str] | None, flag: str, *, may_be_empty: bool = F
 
 def read_changes(changes: Sequence[str] | None) -> dict[str, Any]:
     """Return the settings that NAME=VALUE arguments state; a value is TOML, or a string without its quotes."""
-    import sys
-
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -137,7 +133,7 @@ def choose_model(texts: Sequence[str]) -> str | None:
     name = source.choose_model(texts)
     if name is not None:
         message = translate(f"using the model {name} for this text; --model chooses another one.")
-        typer.echo(f"elmo: {message}", err=True)
+        print("elmo:", message, file=sys.stderr)
     return name
 
 

@@ -8,85 +8,87 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
-import typer
+import click
 
 from elmo.cli.terminal import show
 from elmo.errors import ElmoError
 from elmo.language import translate
 from elmo.text.units import UnfamiliarScriptWarning
 
-_call: list[str] = []
-_advice: list[str] = []
+_COMPLETION = "_ELMO_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command with the given arguments, or those of the process, and return its exit code."""
-    arguments = sys.argv[1:] if arguments is None else arguments
-    _replace_closed_streams()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed when the process started
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Words of any script must not end a command on a terminal that cannot show them.
         sys.stdout.reconfigure(errors="backslashreplace")
-    _call[:], _advice[:] = arguments, []
+    with _warnings_on_stderr():
+        code = _run(list(sys.argv[1:] if arguments is None else arguments))
     try:
-        with _warnings_on_stderr():
-            return _flush(_invoke(arguments))
-    except KeyboardInterrupt:
-        return _fail("; ".join([translate("interrupted"), *_advice]), 130)
-    except typer.Abort as error:
-        if isinstance(error.__cause__, EOFError):  # typer takes any EOFError for Ctrl-D
-            raise error.__cause__ from None
-        return _fail("; ".join([translate("interrupted"), *_advice]), 130)
+        print(end="", flush=True)
+    except OSError as error:  # a closed pipe, or a full disk that the command may have reported already
+        # Otherwise Python writes the buffered rest at exit, into the broken output, and complains.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(error, BrokenPipeError):
+            return 1
+        return code or _fail(f"standard output: {error.strerror}.", 2)
+    return code
+
+
+def _run(arguments: list[str]) -> int:
+    from elmo.cli.app import app  # here, because the commands import this module
+
+    try:
+        if _COMPLETION in os.environ:
+            from click.shell_completion import shell_complete
+
+            return shell_complete(app, {}, "elmo", _COMPLETION, os.environ[_COMPLETION])
+        with app.make_context("elmo", [*arguments], obj=arguments) as context:
+            app.invoke(context)
+    except KeyboardInterrupt as error:
+        return _fail("; ".join([translate("interrupted"), *map(str, error.args)]), 130)
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except click.ClickException as error:
+        return _fail(_describe_usage(error), 2)
+    except ElmoError as error:
+        return _fail(str(error), 2)
+    except BrokenPipeError:
+        return 1
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        return _fail(f"{name}{error.strerror or error}.", 2)
+    return 0
 
 
 @contextmanager
 def resumable(find_arguments: Callable[[], Sequence[str] | None] = lambda: None) -> Iterator[None]:
-    """Print the command that resumes the work in this context if it is interrupted.
+    """Add the command that resumes the work in this context to the message about an interruption.
 
     `find_arguments` returns the arguments of that command; None stands for the present call.
     """
     try:
         yield
     except KeyboardInterrupt:
-        arguments = find_arguments()
-        again = _call if arguments is None else arguments
-        call = shlex.join(["elmo", *again])
-        same_input = f"resume with the same standard input: {call}"
-        _advice[:] = [translate(same_input if arguments is None and "-" in again else f"resume: {call}")]
-        raise
+        found = find_arguments()
+        arguments = click.get_current_context().obj if found is None else found
+        call = shlex.join(["elmo", *arguments])
+        reads_stdin = found is None and "-" in arguments
+        again = f"resume with the same standard input: {call}" if reads_stdin else f"resume: {call}"
+        raise KeyboardInterrupt(translate(again)) from None
 
 
-def _invoke(arguments: Sequence[str]) -> int:
-    from elmo.cli.app import app  # here, because the commands import this module
-
-    try:
-        code = app(list(arguments), prog_name="elmo", standalone_mode=False)
-    except ElmoError as error:
-        return _fail(str(error), 2)
-    except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
-        return _fail(f"{name}{error.strerror or error}.", 2)
-    except SystemExit as error:  # completions for a shell (0), or nobody reads our output any more (1)
-        if error.code == 1:
-            _drop_output()
-        return error.code if isinstance(error.code, int) else 0
-    except Exception as error:
-        if not hasattr(error, "format_message"):  # what typer raises for wrong arguments has it
-            raise
-        return _fail(_describe_usage(error), 2)
-    if code == 130:
-        raise KeyboardInterrupt  # typer turns Ctrl-C into this code
-    return int(code or 0)
-
-
-def _describe_usage(error: Any) -> str:
-    """Return typer's message about wrong arguments as a sentence, and where to find help."""
+def _describe_usage(error: click.ClickException) -> str:
+    """Return click's message about wrong arguments as a sentence, and where to find help."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "elmo"
-    # The prefix is pydantic's, in which typer checks values.
-    message = error.format_message().replace("Value error, ", "", 1)
-    message = translate(message if message.endswith((".", "?", "!")) else f"{message}.")
+    message = error.format_message()
+    message = translate(message if message.endswith((".", "?", ")")) else f"{message}.")
     return f"{message} {translate(f'See {command} --help.')}"
 
 
@@ -96,23 +98,6 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
-def _flush(code: int) -> int:
-    try:
-        sys.stdout.flush()
-    except BrokenPipeError:
-        _drop_output()
-        return 1
-    except OSError as error:  # a full disk, for example, which the command may have reported already
-        _drop_output()
-        return code or _fail(f"standard output: {error.strerror}.", 2)
-    return code
-
-
-def _drop_output() -> None:
-    # Otherwise Python writes the buffered rest at exit, into the broken output, and complains.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-
-
 class _OneLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         return f"elmo: {translate(record.levelname.lower())}: {translate(' '.join(record.getMessage().split()))}"
@@ -120,6 +105,7 @@ class _OneLine(logging.Formatter):
 
 @contextmanager
 def _warnings_on_stderr() -> Iterator[None]:
+    """Print warnings, those of the logger and those about an unfamiliar script, as one line each."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(_OneLine())
@@ -128,31 +114,7 @@ def _warnings_on_stderr() -> Iterator[None]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("always", UnfamiliarScriptWarning)
-            show_as_before = warnings.showwarning
-
-            def show_line(message: Warning | str, category: type[Warning], *place: Any, **options: Any) -> None:
-                if issubclass(category, UnfamiliarScriptWarning):
-                    print(f"elmo: {translate('warning')}:", show(translate(str(message))), file=sys.stderr)
-                else:
-                    show_as_before(message, category, *place, **options)
-
-            warnings.showwarning = show_line
+            warnings.showwarning = lambda message, *_: logger.warning("%s", show(str(message)))
             yield
     finally:
         logger.removeHandler(handler)
-
-
-def _replace_closed_streams() -> None:
-    """Replace standard streams that were closed when the process started, for which Python has None.
-
-    The system would reuse their numbers for the next files that are opened. Standard input stays None: its readers
-    report that it is closed.
-    """
-    if None not in (sys.stdin, sys.stdout, sys.stderr):
-        return
-    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
-        pass
-    os.close(descriptor)
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115

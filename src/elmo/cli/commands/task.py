@@ -9,7 +9,7 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import typer
+import click
 
 from elmo.cli import options
 from elmo.cli.command import argument, option
@@ -107,7 +107,6 @@ def _mark_tags(example: Any, prediction: Any) -> str:
 
 
 def train(
-    context: typer.Context,
     family: str | None = argument(
         "FAMILY",
         "tagging (or ner, pos, chunking), classification (sentiment, topic), pairs (similarity, entailment), "
@@ -157,7 +156,7 @@ def train(
     from elmo import tasks
 
     reuse_large_blocks()
-    named = [flag for flag in _given_flags(context) if flag not in ("--resume", "--json", "--threads")]
+    named = [flag for flag in _given_flags() if flag not in ("--resume", "--json", "--threads")]
     of_compare = [flag for flag in named if flag in _COMPARE_FLAGS]
     if not compare and of_compare:
         raise InputError(f"{', '.join(of_compare)} belongs to --compare; give that too, or leave it out.")
@@ -193,8 +192,9 @@ def train(
     print(json.dumps([dataclasses.asdict(row) for row in rows]) if as_json else tasks.format_table(rows))
 
 
-def _given_flags(context: typer.Context) -> list[str]:
+def _given_flags() -> list[str]:
     """Return the options and arguments that the user gave, in the order of the help page."""
+    context = click.get_current_context()
     return [
         parameter.opts[0] if parameter.param_type_name == "option" else (parameter.metavar or "").strip("[]")
         for parameter in context.command.params

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
+import click
 
 from elmo.cli import options
 from elmo.cli.command import argument, option
@@ -93,4 +93,4 @@ def _report(result: "TrainingResult") -> None:
         message = translate(f"stopped after update {result.num_updates:,}, which is saved; resume: {again}")
         print(message, file=sys.stderr)
     if result.stopped_by is not None:
-        raise typer.Exit(128 + result.stopped_by)
+        click.get_current_context().exit(128 + result.stopped_by)
