@@ -17,7 +17,7 @@ mkdir -p "$work"
 make_static_vectors() {
   echo "== static vectors: $work/vectors.txt"
   if [ ! -e "$work/vectors.txt" ] || [ "$work/corpus/manifest.json" -nt "$work/vectors.txt" ]; then
-    $elmo static "$work/corpus" --output "$work/vectors.txt" --dim "${VECTOR_DIM:-256}" --force "$@"
+    $elmo static "$work/corpus" --output "$work/vectors.txt" --dim "${VECTOR_DIM:-256}" "$@"
   fi
 }
 

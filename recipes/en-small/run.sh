@@ -34,8 +34,9 @@ train_model ${train_options[@]+"${train_options[@]}"}
 
 echo "== context layer and compact storage: $work/en-small"
 if [ ! -e "$work/en-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/en-small/config.json" ]; then
+  rm -rf "$work/en-small"
   $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --storage compact --output "$work/en-small" \
-    --force ${fuse_options[@]+"${fuse_options[@]}"}
+    ${fuse_options[@]+"${fuse_options[@]}"}
 fi
 
 echo "== perplexity on $validation"

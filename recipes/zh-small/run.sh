@@ -24,8 +24,9 @@ train_model
 
 echo "== context layer and compact storage: $work/zh-small"
 if [ ! -e "$work/zh-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/zh-small" ]; then
+  rm -rf "$work/zh-small"
   $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --words "$vocabulary_size" \
-    --window 24 --focus 3 --share 1.5 --frequency 3e-4 --storage compact --output "$work/zh-small" --force
+    --window 24 --focus 3 --share 1.5 --frequency 3e-4 --storage compact --output "$work/zh-small"
 fi
 
 echo "== sentence head"

@@ -53,7 +53,7 @@ def test_what_hdf5_cannot_hold_is_told(run: Run, tmp_path):
     answer = run("convert", tmp_path / "in", tmp_path / "out", "--to", "hdf5")
     assert answer.out.splitlines() == [
         f"Wrote {tmp_path / 'out'}: options.json, vocab.txt, weights.hdf5.",
-        "HDF5 has no place for these, so they were not written: unknown_word, words.max_word_length, softmax.",
+        "HDF5 has no place for these, so they were not written: softmax.",
     ]
 
 
@@ -65,46 +65,18 @@ def test_a_model_that_hdf5_has_no_name_for(run: Run, tmp_path):
     assert names(tmp_path) == ["in"]
 
 
-def test_a_folder_in_use_is_replaced_only_by_force(run: Run, model_folder, hdf5_folder, tmp_path):
-    assert run("convert", model_folder, hdf5_folder).message() == (
-        f"{hdf5_folder} is not empty: it has options.json, weights.hdf5; give a new folder, or --force to "
-        "replace the model in it."
-    )
+def test_a_folder_in_use_is_left_alone(run: Run, model_folder, hdf5_folder, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for output in (hdf5_folder, tmp_path / "file"):
+        message = f"{output} exists and is not an empty folder; give a new one."
+        assert run("convert", model_folder, output).message() == message
     assert names(hdf5_folder) == ["options.json", "weights.hdf5"]
-    assert run("convert", model_folder, hdf5_folder, "--force").code == 0
-    # Nothing of the old format stays, so that it is clear what the folder holds.
-    assert names(hdf5_folder) == ["config.json", "weights.safetensors"]
-    assert names(tmp_path) == ["old"]
-
-
-def test_force_spares_what_is_no_model(run: Run, model_folder, tmp_path):
-    for name in ("a.txt", "b.txt", "c.txt", "d.txt", "config.json"):
-        (tmp_path / name).write_text("mine")
-    assert run("convert", model_folder, tmp_path, "--force").message() == (
-        f"{tmp_path} is not empty: it has a.txt, b.txt, c.txt; give a new folder."
-    )
-    assert len(names(tmp_path)) == 5
-
-
-def test_force_replaces_every_file_of_a_model(run: Run, tmp_path):
-    for _ in range(2):  # the Chinese model has all of them: a context layer, aliases, a card
-        assert run("convert", "zh-small", tmp_path / "copy", "--storage", "compact", "--force").code == 0
-    assert "aliases.txt" in names(tmp_path / "copy")
 
 
 def test_an_empty_folder_is_filled(run: Run, model_folder, tmp_path):
     (tmp_path / "out").mkdir()
     assert run("convert", model_folder, tmp_path / "out").code == 0
     assert names(tmp_path / "out") == ["config.json", "weights.safetensors"]
-
-
-def test_out_may_not_be_a_file_or_the_model_itself(run: Run, model_folder, hdf5_folder, tmp_path):
-    (tmp_path / "file").write_text("mine")
-    message = f"{tmp_path / 'file'} is a file; give a folder to write the model to."
-    assert run("convert", model_folder, tmp_path / "file").message() == message
-    for source in (hdf5_folder, hdf5_folder / "weights.hdf5"):
-        message = f"{hdf5_folder} is the folder of the model; give another folder to write to."
-        assert run("convert", source, hdf5_folder, "--force").message() == message
 
 
 def test_out_in_no_folder(run: Run, model_folder, tmp_path):
@@ -121,30 +93,14 @@ def test_out_in_no_folder(run: Run, model_folder, tmp_path):
         (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
-def test_a_failure_leaves_the_old_model_alone(
-    run: Run, model_folder, hdf5_folder, tmp_path, monkeypatch, format, failure, code, message
-):
+def test_a_failure_leaves_no_folder(run: Run, model_folder, tmp_path, monkeypatch, format, failure, code, message):
     def fail(path):
         raise failure
 
     monkeypatch.setattr(durable, "sync", fail)
-    answer = run("convert", model_folder, hdf5_folder, "--to", format, "--force")
+    answer = run("convert", model_folder, tmp_path / "out", "--to", format)
     assert answer.code == code and message in answer.err and answer.err.count("\n") == 1
-    assert names(tmp_path) == ["old"] and names(hdf5_folder) == ["options.json", "weights.hdf5"]
-    assert Elmo.from_pretrained(hdf5_folder).dim == 12
-
-
-def test_a_failed_exchange_leaves_the_old_model(run: Run, model_folder, hdf5_folder, tmp_path, monkeypatch):
-    rename = Path.rename
-
-    def fail(self, target):
-        if Path(target).name == durable.REPLACEMENT:
-            raise OSError(5, "Input/output error")
-        return rename(self, target)
-
-    monkeypatch.setattr(Path, "rename", fail)
-    assert "Input/output error" in run("convert", model_folder, hdf5_folder, "--force").message()
-    assert names(tmp_path) == ["old"] and names(hdf5_folder) == ["options.json", "weights.hdf5"]
+    assert not names(tmp_path)
 
 
 @pytest.mark.parametrize("storage", ["float32", "float16", "compact"])
@@ -155,8 +111,8 @@ def test_convert_keeps_the_storage_form_the_card_and_every_bit(run: Run, tmp_pat
     assert run("convert", tmp_path / "in", tmp_path / "out").code == 0
     for name in ("config.json", "weights.safetensors", "vocabulary.txt", "README.md"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "in" / name).read_bytes(), name
-    assert run("convert", tmp_path / "in", tmp_path / "out", "--storage", "float32", "--force").code == 0
-    assert read_folder(tmp_path / "out").storage == "float32"
+    assert run("convert", tmp_path / "in", tmp_path / "exact", "--storage", "float32").code == 0
+    assert read_folder(tmp_path / "exact").storage == "float32"
 
 
 def test_the_default_model_is_converted_to_the_same_bytes(run: Run, tmp_path):

@@ -98,7 +98,6 @@ def test_static_vectors_are_written_and_used(run: Run, model_folder, topics_corp
     answer = run("static", topics_corpus, "-o", output, "--dim", "3", "--words", "10")
     assert answer.code == 0 and "10 words of 3 dimensions" in answer.out
     assert output.read_text().splitlines()[0] == "10 3"
-    assert "exists already" in run("static", topics_corpus, "-o", output).message()
     fused = run("fuse", model_folder, topics_corpus, "-o", tmp_path / "fused", "--vectors", output)
     assert "10 words and 3 dimensions" in fused.out
     packed = tmp_path / "vectors.txt.gz"

@@ -54,26 +54,6 @@ def test_odd_words_that_the_model_has_may_stay(run: Run, tmp_path):
     assert read_folder(tmp_path / "new").vocabulary == (*words, "fish")
 
 
-def test_a_model_is_replaced_only_by_force(run: Run, language_folder, tmp_path):
-    path, output = write(tmp_path / "words.txt", "fish\n"), tmp_path / "new"
-    arguments = ["vocab", language_folder, output, "--add", path]
-    assert run(*arguments).code == 0
-    assert run(*arguments).message() == (
-        f"{output} is not empty: it has config.json, vocabulary.txt, weights.safetensors; give a new "
-        "folder, or --force to replace the model in it."
-    )
-    write(path, "boat\n")
-    assert run(*arguments, "--force").code == 0
-    assert_has(output, [*VOCABULARY, "boat"])
-    assert names(tmp_path) == ["new", "words.txt"]
-
-
-def test_the_model_itself_is_not_overwritten(run: Run, language_folder, tmp_path):
-    path = write(tmp_path / "words.txt", "fish\n")
-    message = f"{language_folder} is the folder of the model; give another folder to write to."
-    assert run("vocab", language_folder, language_folder, "--add", path, "--force").message() == message
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [

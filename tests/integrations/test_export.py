@@ -120,7 +120,6 @@ def test_the_vocabulary_is_written_without_its_special_words(model_folders, tmp_
             "phrases, line 2, is 'New York'",
         ),
         (["word2vec", "MODEL", "out", "--words", "nothing"], "There are no words to write"),
-        (["word2vec", "MODEL", "there"], "there exists already"),
         (["onnx", "MODEL", "no/folder/x.onnx"], "does not exist"),
         (["onnx", "nowhere", "x.onnx"], "nowhere"),
     ],
@@ -129,9 +128,8 @@ def test_mistakes_are_one_sentence(model_folder, tmp_path, monkeypatch, capsys, 
     monkeypatch.chdir(tmp_path)
     Path("phrases").write_text("bank\nNew York\n")
     Path("nothing").write_text("\n")
-    Path("there").write_text("")
     asked = [str(model_folder) if argument == "MODEL" else argument for argument in arguments]
     assert main(["export", *asked]) == 2
     printed = capsys.readouterr().err
     assert message in printed and len(printed.splitlines()) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["nothing", "phrases", "there"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["nothing", "phrases"]

@@ -118,16 +118,15 @@ def write_folder(
     folder: str | Path,
     *,
     storage: Storage = "float32",
-    replaces: Collection[str] = FILES,
     write_more: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a model folder; at every instant it holds the old model or the new one.
 
-    In an existing folder the files `replaces` are replaced or removed, other files (also a README.md) stay.
+    In an existing folder the files of the old model are replaced or removed; other files (also a README.md) stay.
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
     folder = as_path(folder, "The folder to save to")
-    with writing_model(checkpoint, folder, replaces) as new:
+    with writing_model(checkpoint, folder, FILES) as new:
         _write_files(checkpoint, new, storage)
         if write_more is not None:
             assert not folder.exists()
@@ -138,14 +137,14 @@ def write_folder(
 def writing_model(checkpoint: Checkpoint, folder: Path, replaces: Collection[str]) -> Iterator[Path]:
     """Yield a folder to write a model's files to; at the end it becomes `folder` or replaces its files.
 
-    The model's card is written too, unless `folder` has a README.md that is not among the files to replace.
+    The model's card is written too, unless `folder` has a README.md.
     """
     try:
         if folder.exists() and not folder.is_dir():
             raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")
         old_card = current_folder(folder) / CARD_FILE
         with replacing_folder(folder, replaces) as new:
-            if CARD_FILE not in replaces and old_card.is_file():
+            if old_card.is_file():
                 link_or_copy(old_card, new / CARD_FILE)  # what a reader sees must be complete
             elif checkpoint.card is not None:
                 (new / CARD_FILE).write_bytes(checkpoint.card.encode("utf-8"))

@@ -5,7 +5,7 @@ Files may be damaged or hostile: one that links to other files or expands out of
 
 import io
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fnmatch import fnmatch
@@ -80,16 +80,13 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
     return Checkpoint(config=config, weights=imported, vocabulary=read_vocabulary(parent_of(weights)), origin=origin)
 
 
-def write_hdf5(checkpoint: Checkpoint, folder: Path, *, replaces: Collection[str] | None = None) -> None:
-    """Write options.json, weights.hdf5 and vocab.txt for the old programs, which have no place for a softmax.
-
-    In an existing folder these files are replaced, and those named by `replaces` removed.
-    """
+def write_hdf5(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write options.json, weights.hdf5 and vocab.txt for the old programs, which have no place for a softmax."""
     import h5py
 
     config = replace(checkpoint.config, softmax=None)
     options = bilm.write_options(config)
-    with writing_model(checkpoint, folder, replaces or FILES) as new:
+    with writing_model(checkpoint, folder, FILES) as new:
         if checkpoint.vocabulary is not None:
             options["n_tokens_vocab"] = len(checkpoint.vocabulary)
             (new / VOCABULARY_FILE).write_bytes(format_lines(checkpoint.vocabulary))

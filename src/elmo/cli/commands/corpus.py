@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from elmo.cli import options
 from elmo.cli.command import argument, option
-from elmo.cli.commands.models import STORAGE, RewriteOptions, write_model
+from elmo.cli.commands.models import STORAGE, check_folder, write_model
+from elmo.cli.options import FilesOptions
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
 from elmo.config import NEW_CONTEXT, ContextConfig
@@ -93,7 +94,6 @@ def static(
     keep_case: bool = option("--keep-case", "Keep capital letters instead of lowercasing words.", False),
     teacher: str | None = option("ENCODER", "Hugging Face encoder whose word vectors are combined with these.", None),
     seed: Seed = 0,
-    force: bool = option("--force", "Replace FILE.", False),
 ) -> None:
     """Compute static word vectors from a corpus.
 
@@ -107,8 +107,6 @@ def static(
       elmo static corpus --output vectors.txt
       elmo static corpus --teacher sentence-transformers/all-MiniLM-L6-v2 --output vectors.txt
     """
-    if output.exists() and not force:
-        raise InputError(f"{output} exists already; choose another name, or use --force to replace it.")
     from elmo.corpus.prepared import PreparedCorpus
     from elmo.corpus.static_vectors import make_static_vectors, write_static_vectors
 
@@ -135,7 +133,7 @@ def static(
 def fuse(
     model: options.ModelArgument,
     corpus: CorpusArgument,
-    rewrite: RewriteOptions,
+    files: FilesOptions,
     output: Path = option("--output -o OUT", "Folder to write."),
     vectors: Path | None = option("FILE", _VECTORS, None),
     words: NumWords = 40_000,
@@ -163,12 +161,12 @@ def fuse(
         raise InputError(
             f"--dim is {dim}, but --vectors {vectors} has static vectors of its own dimensions; leave out --dim."
         )
-    rewrite.check_folder(model, output)
+    check_folder(output)
     from elmo.corpus.prepared import PreparedCorpus
     from elmo.fusion import fuse as add_context
 
     opened = PreparedCorpus.open(corpus)
-    elmo = rewrite.open(model)
+    elmo = files.open(model)
     with progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance:
         fused = add_context(
             elmo, opened, vectors=vectors, num_words=words, dim=dim, window=window, focus=focus, share=share,

@@ -1,7 +1,6 @@
 """`elmo convert`, `average`, `vocab` and `export`: a model -> another form of it."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -10,8 +9,7 @@ from elmo.cli.command import argument, option
 from elmo.cli.options import FilesOptions
 from elmo.cli.terminal import say
 from elmo.errors import InputError
-from elmo.files.durable import REPLACEMENT, check_parent, is_leftover
-from elmo.language import translate
+from elmo.files.durable import check_parent
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
@@ -22,59 +20,27 @@ STORAGE = (
     "Type of the stored weights: float16 needs half the space of float32, compact also stores the softmax as int8. "
     "Rounding changes the vectors slightly."
 )
-_HDF5_FILES = ("options.json", "weights.hdf5", "vocab.txt")
 ModelOutput = Annotated[Path, argument("OUT", "Folder to write the model to.")]
 
 
-@dataclass(frozen=True)
-class RewriteOptions(FilesOptions):
-    """How a model is read, and whether what is there already may be replaced by another form of it."""
-
-    force: Annotated[bool, option("--force", "Replace OUT.")] = False
-
-    def check_folder(self, source: str, output: Path) -> None:
-        """Raise InputError unless the folder is new or empty, or has another model and --force is given."""
-        if not output.exists():
-            return
-        path = Path(source).expanduser()
-        if path.exists() and output.samefile(path if path.is_dir() else path.parent):
-            raise InputError(f"{output} is the folder of the model; give another folder to write to.")
-        if not output.is_dir():
-            raise InputError(f"{output} is a file; give a folder to write the model to.")
-        hidden = [entry.name for entry in output.iterdir() if is_leftover(entry.name) or entry.name == REPLACEMENT]
-        names = sorted(entry.name for entry in output.iterdir() if entry.name not in hidden)
-        # Only a folder with nothing but the files of a model, in either format, is ever replaced.
-        others = [name for name in names if name not in _list_replaced()]
-        if others or (names and not self.force):
-            advice = "give a new folder" if others else "give a new folder, or --force to replace the model in it"
-            shown = ", ".join((others or names)[:3])
-            raise InputError(f"{output} is not empty: it has {shown}; {translate(advice)}.")
-
-    def check_file(self, output: Path) -> None:
-        """Raise InputError if the file exists and --force is not given."""
-        if output.exists() and not self.force:
-            raise InputError(f"{output} exists already; give another name, or --force to replace it.")
+def check_folder(output: Path) -> None:
+    """Raise InputError unless a model can be written to this folder."""
+    check_parent(output)
+    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+        raise InputError(f"{output} exists and is not an empty folder; give a new one.")
 
 
 def write_model(checkpoint: "Checkpoint", output: Path, storage: str = "float32") -> None:
-    """Write a model folder in place of whatever model `output` holds."""
+    """Write a model folder."""
     from elmo.checkpoint.folder import write_folder
 
-    check_parent(output)
-    write_folder(checkpoint, output, storage=cast("Storage", storage), replaces=_list_replaced())
-
-
-def _list_replaced() -> tuple[str, ...]:
-    """Return the names of all files that a model of either format may have."""
-    from elmo.checkpoint.folder import CARD_FILE, FILES
-
-    return (*FILES, CARD_FILE, *_HDF5_FILES)
+    write_folder(checkpoint, output, storage=cast("Storage", storage))
 
 
 def convert(
     source: Annotated[str, argument("IN", options.MODEL_HELP)],
     output: ModelOutput,
-    rewrite: RewriteOptions,
+    files: FilesOptions,
     to: Literal["elmo", "hdf5"] = option("", "Our folder, or the files of bilm-tf and AllenNLP.", "elmo"),
     storage: options.StoredAs | None = option("", STORAGE, None, shown="as the model is stored"),
 ) -> None:
@@ -86,36 +52,24 @@ def convert(
     """
     if to == "hdf5" and storage not in (None, "float32"):
         raise InputError(f"--storage is {storage}, but HDF5 models are stored in float32; leave it out.")
-    rewrite.check_folder(source, output)
-    checkpoint = rewrite.read(source)
+    check_folder(output)
+    checkpoint = files.read(source)
     if to == "elmo":
         write_model(checkpoint, output, storage or checkpoint.storage)
     else:
         from elmo.checkpoint.formats.hdf5 import write_hdf5
 
-        check_parent(output)
-        write_hdf5(checkpoint, output, replaces=_list_replaced())
+        write_hdf5(checkpoint, output)
     say(f"Wrote {output}: {', '.join(sorted(file.name for file in output.iterdir()))}.")
-    if to == "hdf5" and (lost := _list_lost(checkpoint)):
+    optional = {"softmax": checkpoint.config.softmax, "context": checkpoint.context, "sentence": checkpoint.sentence}
+    lost = [name for name, value in optional.items() if value]
+    if to == "hdf5" and lost:
         say(f"HDF5 has no place for these, so they were not written: {', '.join(lost)}.")
-
-
-def _list_lost(checkpoint: "Checkpoint") -> list[str]:
-    """Return the names of what an HDF5 file cannot hold of a model."""
-    from elmo.config import ModelConfig
-
-    config, usual = checkpoint.config, ModelConfig()
-    names = ("begin_word", "end_word", "unknown_word")
-    lost = [name for name in names if getattr(config, name) != getattr(usual, name)]
-    if config.words and config.words.max_word_length:
-        lost.append("words.max_word_length")
-    optional = {"softmax": config.softmax, "context": checkpoint.context, "sentence": checkpoint.sentence}
-    return [*lost, *(name for name, value in optional.items() if value)]
 
 
 def average(
     models: Annotated[list[str], argument("MODEL", "Two or more models, such as checkpoints of one run.")],
-    rewrite: RewriteOptions,
+    files: FilesOptions,
     output: Path = option("--output -o OUT", "Folder to write the model to."),
     share: list[float] | None = option("", "Weight of each model, in order; repeatable.", None, shown="equal"),
 ) -> None:
@@ -128,11 +82,10 @@ def average(
     Example:
       elmo average run/checkpoints/update-00009000 run/checkpoints/update-00010000 -o mean
     """
-    for model in models:
-        rewrite.check_folder(model, output)
+    check_folder(output)
     from elmo.checkpoint import average as average_checkpoints
 
-    checkpoints = [rewrite.read(name) for name in models]
+    checkpoints = [files.read(name) for name in models]
     write_model(average_checkpoints(checkpoints, share), output)
     say(f"Wrote {output}, the mean of {len(models)} models.")
     if any(checkpoint.context for checkpoint in checkpoints):
@@ -142,7 +95,7 @@ def average(
 def vocab(
     model: options.ModelArgument,
     output: ModelOutput,
-    rewrite: RewriteOptions,
+    files: FilesOptions,
     vocabulary: Path | None = option("FILE", "The whole new vocabulary, one word per line.", None),
     add: Path | None = option("--add FILE", "Words to append to the vocabulary, one per line.", None),
 ) -> None:
@@ -159,11 +112,11 @@ def vocab(
     if path is None or (vocabulary is not None and add is not None):
         raise InputError("Give one of --vocabulary, a whole new vocabulary, and --add, words to append.")
     listed = _read_words(path)
-    rewrite.check_folder(model, output)
+    check_folder(output)
     from elmo.checkpoint import change_vocabulary
     from elmo.checkpoint.derived import require_vocabulary
 
-    checkpoint = rewrite.read(model)
+    checkpoint = files.read(model)
     old = require_vocabulary(checkpoint)
     _check_words(path, (word if word not in old else "known" for word in listed))
     words = listed if add is None else [*old.words, *dict.fromkeys(word for word in listed if word not in old)]
@@ -199,7 +152,7 @@ def _check_words(path: Path, words: Iterable[str]) -> None:
 def onnx(
     model: options.ModelArgument,
     output: Annotated[Path, argument("OUT", "The .onnx file to write.")],
-    rewrite: RewriteOptions,
+    files: FilesOptions,
 ) -> None:
     """Write a model as one ONNX file, for onnxruntime in any language.
 
@@ -210,10 +163,9 @@ def onnx(
     Example:
       elmo export onnx en-small en-small.onnx
     """
-    rewrite.check_file(output)
     from elmo.integrations.onnx import export_onnx
 
-    opened = rewrite.open(model)
+    opened = files.open(model)
     export_onnx(opened, output)
     size = output.stat().st_size / 1e6
     say(f"Wrote {output}: {opened.num_layers} layers of {opened.dim} dimensions, {size:,.1f} MB.")
@@ -222,7 +174,7 @@ def onnx(
 def word2vec(
     model: options.ModelArgument,
     output: Annotated[Path, argument("OUT", "The file to write, .txt or .bin.")],
-    rewrite: RewriteOptions,
+    files: FilesOptions,
     words: Path | None = option("FILE", "A file with one word per line.", None, shown="the model's vocabulary"),
     binary: bool = option("--binary", "Write the binary format instead of text.", False),
 ) -> None:
@@ -234,13 +186,12 @@ def word2vec(
     Example:
       elmo export word2vec en-small vectors.bin --words words.txt --binary
     """
-    rewrite.check_file(output)
     listed = None
     if words is not None:
         listed = [word.strip() for word in _read_words(words) if word.strip()]
         _check_words(words, listed)
     from elmo.integrations.word2vec import write_word2vec
 
-    opened = rewrite.open(model)
+    opened = files.open(model)
     num_words = write_word2vec(opened, output, listed, binary=binary)
     say(f"Wrote {output}: {num_words:,} words of {opened.config.encoder.output_dim} dimensions.")
