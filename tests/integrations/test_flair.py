@@ -30,8 +30,6 @@ def test_mistakes_are_explained(model_folder):
 
     with pytest.raises(InputError, match="embedding_mode is 'best'"):
         ElmoEmbeddings(model_folder, embedding_mode="best")
-    with pytest.raises(InputError, match="options_file and weight_file belong together"):
-        ElmoEmbeddings(options_file="options.json")
 
 
 def test_a_tagger_learns_and_reloads_to_the_same_predictions(model, tmp_path):

@@ -11,13 +11,6 @@ from elmo import Elmo
 from .toys import SENTENCES, needs
 
 
-def through_featurizer(folder):
-    from elmo.integrations.sklearn import ElmoFeaturizer
-
-    rows = ElmoFeaturizer(folder).transform(ElmoFeaturizer.rows(SENTENCES))
-    return np.split(rows, np.cumsum([len(words) for words in SENTENCES])[:-1])
-
-
 def make_docs():
     import spacy
     from spacy.tokens import Doc
@@ -39,7 +32,7 @@ def through_spacy(folder):
 def through_tok2vec(folder):
     from elmo.integrations.spacy import build_tok2vec
 
-    layer = build_tok2vec(str(folder))  # a mix that has learned nothing is the average
+    layer = build_tok2vec(str(folder))
     layer.initialize()
     return layer.predict(make_docs())
 
@@ -114,7 +107,6 @@ class Door:
 
 
 DOORS = [
-    Door(through_featurizer, "sklearn"),
     Door(through_spacy, "spacy"),
     Door(through_tok2vec, "spacy"),
     Door(through_transformers, "transformers"),
@@ -143,7 +135,6 @@ def test_the_vectors_of_other_sentences_are_other_vectors(model_folders):
 
 
 MEANING_DOORS = [
-    Door(through_featurizer, "sklearn"),
     Door(through_spacy, "spacy"),
     Door(lambda folder: through_flair(folder, embedding_mode="auto"), "flair"),
 ]

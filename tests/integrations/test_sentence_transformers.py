@@ -22,7 +22,7 @@ def make_transformer(folder, *more, **options):
     from elmo.integrations.sentence_transformers import ElmoModule
 
     module = ElmoModule(folder, **options)
-    pooling = Pooling(module.get_word_embedding_dimension())
+    pooling = Pooling(module.get_embedding_dimension())
     return SentenceTransformer(modules=[module, pooling, *more], device="cpu")
 
 

@@ -1,4 +1,4 @@
-"""ElmoVectorizer and ElmoFeaturizer inside scikit-learn itself."""
+"""ElmoVectorizer inside scikit-learn itself."""
 
 import pickle
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 from elmo import Elmo
 from elmo.errors import InputError
 
-from .toys import make_tagged, make_topics, needs, needs_data, read_sst
+from .toys import make_topics, needs, needs_data, read_sst
 
 pytestmark = needs("sklearn")
 TEXTS, LABELS = make_topics(120)
@@ -39,19 +39,17 @@ CHECKS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["ElmoVectorizer", "ElmoFeaturizer"])
-def test_the_checks_of_scikit_learn_that_need_no_numbers_pass(model_folder, kind):
+def test_the_checks_of_scikit_learn_that_need_no_numbers_pass(vectorizer):
     from sklearn.utils import estimator_checks
 
-    import elmo.integrations.sklearn
-
-    made = getattr(elmo.integrations.sklearn, kind)(str(model_folder))
-    results = estimator_checks.check_estimator(made, on_fail=None)  # skips what feeds numbers, as for TfidfVectorizer
+    results = estimator_checks.check_estimator(
+        vectorizer, on_fail=None
+    )  # skips what feeds numbers, as for TfidfVectorizer
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
     found = [getattr(estimator_checks, name, None) for name in CHECKS]
     assert sum(check is not None for check in found) >= 8
     for check in filter(None, found):
-        check(kind, made)
+        check("ElmoVectorizer", vectorizer)
 
 
 def test_a_pipeline_learns_two_topics(vectorizer):
@@ -124,22 +122,6 @@ def test_a_folder_that_was_written_again_is_opened_again(model, own_model, tmp_p
     assert first.transform(TEXTS[:1]).shape[1] == model.num_layers * model.dim != second.transform(TEXTS[:1]).shape[1]
 
 
-def test_words_in_sentences_are_tagged(model_folder):
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import cross_val_score
-    from sklearn.pipeline import make_pipeline
-
-    from elmo.integrations.sklearn import ElmoFeaturizer
-
-    tagged = make_tagged(60)
-    rows = ElmoFeaturizer.rows([words for words, _ in tagged])
-    tags = [tag for _, tags in tagged for tag in tags]
-    classifier = make_pipeline(
-        ElmoFeaturizer(str(model_folder), layers="concat"), LogisticRegression(C=100, max_iter=1000)
-    )
-    assert cross_val_score(classifier, rows, tags, cv=3).min() > 0.95
-
-
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
@@ -154,27 +136,9 @@ def test_what_is_no_column_of_texts_is_refused(vectorizer, texts, message):
         vectorizer.transform(texts)
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        ([["I", "went"]], r"Row 0 is \['I', 'went'\]"),
-        ([(["I"], 1)], "Row 0 has the index 1, but its sentence has 1 words"),
-        ([(["I"], -1)], "Row 0 has the index -1"),
-    ],
-)
-def test_what_is_no_word_in_a_sentence_is_refused(model_folder, rows, message):
-    from elmo.integrations.sklearn import ElmoFeaturizer
-
-    with pytest.raises(InputError, match=message):
-        ElmoFeaturizer(str(model_folder)).transform(rows)
-
-
-def test_several_vectors_per_word_are_refused(model_folder):
-    from elmo.integrations.sklearn import ElmoFeaturizer, ElmoVectorizer
-
-    for made in (ElmoVectorizer(str(model_folder), layers="all"), ElmoFeaturizer(str(model_folder), layers="all")):
-        with pytest.raises(InputError, match="layers='all' gives several vectors per word"):
-            made.fit(TEXTS)
+def test_several_vectors_per_word_are_refused(vectorizer):
+    with pytest.raises(InputError, match="layers='all' gives several vectors per word"):
+        vectorizer.set_params(layers="all").fit(TEXTS)
 
 
 @pytest.mark.slow

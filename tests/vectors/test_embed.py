@@ -6,12 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
 from torch.utils.data import DataLoader
 
 from elmo import Elmo, vectors
 from elmo.errors import ConfigError, InputError
-from elmo.integrations.torch_data import pad
 from elmo.vectors import VectorSettings, embed_files, writing
 from tests.vectors.conftest import PART_BYTES, SENTENCES, read_all
 
@@ -215,14 +213,11 @@ def test_npy_arrays_are_views_of_the_file(tiny_model, text_file, tmp_path):
     assert np.load(tmp_path / "out" / "part-00000.vectors.npy")[0, 0] != 5
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "npy", "hdf5"])
-def test_a_torch_dataset_in_padded_batches(tiny_model, text_file, tmp_path, expected, file_format):
-    vectors = embed_files(tiny_model, [text_file], tmp_path / "out", replace(SETTINGS, file_format=file_format))
-    batches = list(DataLoader(vectors.to_torch(), batch_size=16, collate_fn=pad))
-    assert [len(batch["words"]) for batch in batches] == [16, 16, 16, 12]
-    batch = batches[0]
-    assert batch["mask"].sum(1).tolist() == [len(array) for array in expected[:16]]
-    assert torch.allclose(batch["vectors"][batch["mask"]], torch.from_numpy(np.concatenate(expected[:16])), atol=1e-6)
+def test_a_folder_is_a_dataset_for_torch(tiny_model, text_file, tmp_path, expected):
+    vectors = embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    batches = list(DataLoader(vectors, batch_size=16, collate_fn=lambda rows: [row.vectors for row in rows]))
+    assert [len(batch) for batch in batches] == [16, 16, 16, 12]
+    np.testing.assert_allclose(batches[1][0], expected[16], atol=1e-6)
 
 
 def test_no_rows_are_a_folder_of_none(tiny_model, tmp_path):

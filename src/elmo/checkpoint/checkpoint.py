@@ -68,23 +68,37 @@ class Checkpoint:
 
         With `literal_boundaries`, words of the text spelled like a boundary are one, as in the original programs.
         """
-        config = self.config
-        alphabet: Alphabet | None = None
-        if config.characters and config.characters.alphabet == "utf-8":
-            alphabet = Utf8Alphabet(config.characters.max_characters)
-        elif config.characters:
-            alphabet = DictionaryAlphabet(self.characters or (), config.characters.max_characters)
-        return Indexer(
-            alphabet,
-            self.make_vocabulary() if config.words else None,
-            max_word_length=config.words.max_word_length if config.words else None,
-            literal_boundaries=(config.begin_word, config.end_word) if literal_boundaries else None,
-            tokenization=Tokenization(config.tokenization, self.aliases),
-        )
+        return make_indexer(
+            self.config, self.make_vocabulary(), self.characters or (), self.aliases,
+            literal_boundaries=literal_boundaries,
+        )  # fmt: skip
 
     def make_vocabulary(self) -> Vocabulary | None:
         """Return the word list with its special words, if the model has one."""
         return None if self.vocabulary is None else name_words(self.vocabulary, self.config, self.word_counts)
+
+
+def make_indexer(
+    config: ModelConfig,
+    vocabulary: Vocabulary | None,
+    characters: Sequence[str],
+    aliases: Mapping[str, str],
+    *,
+    literal_boundaries: bool = False,
+) -> Indexer:
+    """Return the indexer of a model from its lists; `characters` are those of a dictionary alphabet."""
+    alphabet: Alphabet | None = None
+    if config.characters and config.characters.alphabet == "utf-8":
+        alphabet = Utf8Alphabet(config.characters.max_characters)
+    elif config.characters:
+        alphabet = DictionaryAlphabet(characters, config.characters.max_characters)
+    return Indexer(
+        alphabet,
+        vocabulary if config.words else None,
+        max_word_length=config.words.max_word_length if config.words else None,
+        literal_boundaries=(config.begin_word, config.end_word) if literal_boundaries else None,
+        tokenization=Tokenization(config.tokenization, aliases),
+    )
 
 
 def name_words(words: Sequence[str], config: ModelConfig, counts: Sequence[int] | None = None) -> Vocabulary:

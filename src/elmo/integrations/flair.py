@@ -40,19 +40,12 @@ class ElmoEmbeddings(TokenEmbeddings):
     def __init__(
         self,
         model: ModelSource = None,
-        options_file: str | Path | None = None,
-        weight_file: str | Path | None = None,
         embedding_mode: Literal["auto", "all", "top", "average"] = "auto",
         *,
         precision: str = "auto",
     ) -> None:
-        """`weight_file` and `options_file` name a model in AllenNLP's files, instead of `model`."""
         if embedding_mode not in _MODES:
             raise InputError(f"embedding_mode is {embedding_mode!r}; choose {', '.join(_MODES)}.")
-        if weight_file is not None or options_file is not None:
-            if not weight_file or not options_file or Path(weight_file).parent != Path(options_file).parent:
-                raise InputError("options_file and weight_file belong together; give both, in one folder.")
-            model = weight_file
         self.model = open_shared(model, precision=precision, device=str(flair.device))
         self.embedding_mode = embedding_mode
         self.name = f"elmo-{model if isinstance(model, str | Path) else 'default'}-{embedding_mode}"

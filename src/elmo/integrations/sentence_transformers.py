@@ -51,10 +51,6 @@ class ElmoModule(Module):
                 raise InputError(f"Input {position} is {text!r:.60}; give a text or a list of words.")
         return pad_sentences(self.model.indexer, sentences)
 
-    def tokenize(self, texts: Sequence[Any], **options: Any) -> dict[str, Tensor]:
-        """Return the ids of texts, by the name this method had before sentence-transformers 5.4."""
-        return self.preprocess(texts, **options)
-
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Add `token_embeddings` (B, T, 2D) to the features."""
         batch = unpad_sentences(
@@ -63,11 +59,9 @@ class ElmoModule(Module):
         output = self.layer(batch)
         return {**features, "token_embeddings": output.mixes[0]}
 
-    def get_word_embedding_dimension(self) -> int:
+    def get_embedding_dimension(self) -> int:
         """Return the length of a token's vector, which Pooling asks for."""
         return self.layer.output_dim
-
-    get_embedding_dimension = get_word_embedding_dimension  # its name since sentence-transformers 5.4
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
         """Write a model folder that Elmo.from_pretrained opens, and the mix and settings of this module."""

@@ -48,13 +48,12 @@ def _split_sentences(doc: Doc) -> list[list[Token]]:
 
 
 def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
-    """Return (T, dimensions) per document, or (L+1, T, 2D) for layers="all"; white space has zeros."""
+    """Return (T, dimensions) per document; white space has zeros."""
     sentences = [(number, tokens) for number, doc in enumerate(docs) for tokens in _split_sentences(doc)]
-    shape = model.word_shape(layers)
-    vectors = [np.zeros((*shape[:-1], len(doc), shape[-1]), dtype=np.float32) for doc in docs]
+    vectors = [np.zeros((len(doc), vector_length(model, layers)), dtype=np.float32) for doc in docs]
     encoded = model.embed([[token.text for token in tokens] for _, tokens in sentences], layers=layers)
     for (number, tokens), array in zip(sentences, encoded, strict=True):
-        vectors[number][..., [token.i for token in tokens], :] = array
+        vectors[number][[token.i for token in tokens]] = array
     return vectors
 
 
@@ -97,7 +96,6 @@ class ElmoPipe(_LazyModel, Pipe):
         for docs in minibatch(stream, size=batch_size):
             batch = list(docs)
             try:
-                vector_length(self.elmo, self.layers)
                 for doc, vectors in zip(batch, embed_docs(self.elmo, batch, self.layers), strict=True):
                     set_vectors(doc, vectors)
             except Exception as error:
@@ -234,62 +232,30 @@ class ElmoShim(_LazyModel, Shim):
 @registry.architectures("elmo.Tok2Vec.v1")
 def build_tok2vec(
     model: Union[str, None] = None,  # noqa: UP007
-    layers: LayerSetting = "learned",
+    layers: LayerSetting = "auto",
     precision: str = "auto",
     device: str = "cpu",
 ) -> Model[list[Doc], list[Array]]:
     """Build the layer below a tagger, parser or NER: documents -> one vector per token. The model is frozen.
 
-    `layers`: "learned" mixes the layers with weights that are trained along, γ · Σ softmax(w)_j · h_j; anything
-    else is what `Elmo.embed` takes. The dropout of the training settings applies to the vectors.
+    `layers` is what `Elmo.embed` takes. The dropout of the training settings applies to the vectors.
     """
     return Model(
         "elmo",
         _forward,
         init=_initialize,
         dims={"nO": None},
-        params={"weights": None, "gamma": None},
         shims=[ElmoShim(model, precision, device)],
         attrs={"layers": layers, "dropout_rate": 0.0},
     )
 
 
 def _initialize(layer: Any, X: Any = None, Y: Any = None) -> None:  # noqa: N803
-    elmo = layer.shims[0].elmo
-    layers = layer.attrs["layers"]
-    if layers == "learned":
-        layer.set_dim("nO", elmo.dim)
-        if not layer.has_param("weights"):
-            layer.set_param("weights", layer.ops.alloc1f(elmo.num_layers))
-            layer.set_param("gamma", layer.ops.alloc1f(1) + 1)
-    else:
-        layer.set_dim("nO", vector_length(elmo, layers))
+    layer.set_dim("nO", vector_length(layer.shims[0].elmo, layer.attrs["layers"]))
 
 
 def _forward(layer: Any, docs: list[Doc], is_train: bool) -> tuple[list[Any], Callable[[list[Any]], list[Doc]]]:
-    learned = layer.attrs["layers"] == "learned"
-    arrays = embed_docs(layer.shims[0].elmo, docs, "all" if learned else layer.attrs["layers"])
-    inputs = [layer.ops.asarray(array) for array in arrays]
-    outputs = inputs
-    if learned:
-        weights, gamma = layer.ops.softmax(layer.get_param("weights")), layer.get_param("gamma")
-        mixed = [layer.ops.xp.tensordot(weights, array, axes=1) for array in inputs]
-        outputs = [gamma * array for array in mixed]
-    rate = layer.attrs["dropout_rate"] if is_train else 0.0
-    masks = [layer.ops.get_dropout_mask(array.shape, rate) for array in outputs] if rate else None
-    if masks:
-        outputs = [array * mask for array, mask in zip(outputs, masks, strict=True)]
-
-    def backprop(gradients: list[Any]) -> list[Doc]:
-        if masks:
-            gradients = [array * mask for array, mask in zip(gradients, masks, strict=True)]
-        if learned:
-            pairs = list(zip(gradients, mixed, strict=True))
-            layer.inc_grad("gamma", sum((gradient * array).sum(keepdims=True)[0] for gradient, array in pairs))
-            by_layer = sum(
-                (gradient * array).sum(axis=(1, 2)) for gradient, array in zip(gradients, inputs, strict=True)
-            )
-            layer.inc_grad("weights", gamma * weights * (by_layer - (weights * by_layer).sum()))
-        return docs
-
-    return outputs, backprop
+    arrays = [layer.ops.asarray(array) for array in embed_docs(layer.shims[0].elmo, docs, layer.attrs["layers"])]
+    if is_train and (rate := layer.attrs["dropout_rate"]):
+        arrays = [array * layer.ops.get_dropout_mask(array.shape, rate) for array in arrays]
+    return arrays, lambda gradients: docs

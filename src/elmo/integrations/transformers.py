@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from elmo.checkpoint.checkpoint import Checkpoint, name_words
+from elmo.checkpoint.checkpoint import Checkpoint, make_indexer, name_words
 from elmo.config import ModelConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import ConfigError, InputError
@@ -23,10 +23,9 @@ from elmo.nn.batch import Boundaries, pad_sentences, run_bilm, unpad_sentences
 from elmo.nn.build import build_bilm, to_tensors, weights_of
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import Indexer
-from elmo.text.characters import DictionaryAlphabet, Utf8Alphabet
+from elmo.text.characters import Utf8Alphabet
 from elmo.text.sentence_input import as_plain
 from elmo.text.tokenize import Word
-from elmo.text.units import Tokenization
 from elmo.text.vocabulary import format_lines, parse_lines
 
 try:
@@ -214,14 +213,13 @@ class _Head(ElmoPreTrainedModel):
         ).hidden_states
         vectors = self.mix(torch.stack(layers), attention_mask.bool())
         logits = self.classifier(self.dropout(self._pool(vectors, attention_mask)))
-        loss = None if labels is None else self._loss(logits, labels)
+        loss = None
+        if labels is not None:  # by the name of the class, as for every head of transformers
+            loss = self.loss_function(logits=logits, pooled_logits=logits, labels=labels, config=self.config)
         return self.output_class(loss=loss, logits=logits, hidden_states=layers if output_hidden_states else None)
 
     def _pool(self, vectors: Tensor, mask: Tensor) -> Tensor:
         return vectors
-
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        return nn.functional.cross_entropy(logits.flatten(0, -2), labels.flatten())
 
 
 class ElmoForTokenClassification(_Head):
@@ -238,14 +236,6 @@ class ElmoForSequenceClassification(_Head):
     def _pool(self, vectors: Tensor, mask: Tensor) -> Tensor:
         weights = mask.to(vectors.dtype)[..., None]
         return (vectors * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
-
-    def _loss(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """Return the loss that transformers would choose."""
-        if self.config.problem_type == "multi_label_classification":
-            return nn.functional.binary_cross_entropy_with_logits(logits, labels.float())
-        if self.config.problem_type == "regression" or self.config.num_labels == 1:
-            return nn.functional.mse_loss(logits.squeeze(-1), labels.to(logits.dtype))
-        return nn.functional.cross_entropy(logits, labels)
 
 
 class ElmoTokenizer(PreTrainedTokenizer):
@@ -294,19 +284,9 @@ class ElmoTokenizer(PreTrainedTokenizer):
     @cached_property
     def indexer(self) -> Indexer:
         """The indexer that turns words into ids."""
-        config = self._parsed
-        alphabet: Utf8Alphabet | DictionaryAlphabet | None = None
-        if config.characters and config.characters.alphabet == "utf-8":
-            alphabet = Utf8Alphabet(config.characters.max_characters)
-        elif config.characters:
-            alphabet = DictionaryAlphabet(self._lists[CHARACTERS_FILE], config.characters.max_characters)
+        words = name_words(self._lists[VOCABULARY_FILE], self._parsed) if self._parsed.words else None
         aliases = dict(line.split(" ") for line in self._lists[ALIASES_FILE])
-        return Indexer(
-            alphabet,
-            name_words(self._lists[VOCABULARY_FILE], config) if config.words else None,
-            max_word_length=config.words.max_word_length if config.words else None,
-            tokenization=Tokenization(config.tokenization, aliases),
-        )
+        return make_indexer(self._parsed, words, self._lists[CHARACTERS_FILE], aliases)
 
     @property
     def vocab_size(self) -> int:

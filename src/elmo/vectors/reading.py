@@ -4,13 +4,11 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from importlib import import_module
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, overload
 
 from elmo.errors import ElmoError, InputError, first_line
-from elmo.extras import require
 from elmo.vectors.folder import Counts, Manifest, read_manifest, verify
 from elmo.vectors.formats import PART_FORMATS, PartReader, VectorRow, part_stem
 
@@ -79,12 +77,6 @@ class Vectors(Sequence[VectorRow]):
         if not positions or positions[0] not in self._positions:
             raise InputError(f"{self.folder} has no row with the id {given_id!r} here.")
         return self._read(positions[0])
-
-    def to_torch(self) -> Any:
-        """Return the rows as a torch Dataset of tensors, elmo.integrations.torch_data.VectorDataset."""
-        require("torch", "torch", "Vectors.to_torch")
-        # By its name, because this half of the package knows nothing of torch.
-        return import_module("elmo.integrations.torch_data").VectorDataset(self)
 
     def close(self) -> None:
         """Close all files; they are opened again when needed."""
