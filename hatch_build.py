@@ -4,9 +4,9 @@ Without a C compiler, the package is built without the library and runs on NumPy
 With ELMO_BUILD_KERNELS=require, a missing compiler or a compiler warning is an error; with =off, the build is skipped.
 """
 
-import hashlib
 import os
 import platform
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -70,7 +70,8 @@ def compile_library(
     elif machine.lower() in ("aarch64", "arm64"):
         variants, family = {**variants, **ARM_VARIANTS}, ["-DELMO_ARM"]
     shared = [*FLAGS, *_THREADS, *family, *extra_flags]
-    units = {**variants, "library": [f'-DELMO_SOURCE_HASH="{source_hash(sources)}"'], "helper": []}
+    digest = runpy.run_path(str(sources.with_name("sources.py")))["hash_sources"](sources)
+    units = {**variants, "library": [f'-DELMO_SOURCE_HASH="{digest}"'], "helper": []}
     with tempfile.TemporaryDirectory() as temporary:
         objects = []
         for name, flags in units.items():
@@ -79,15 +80,6 @@ def compile_library(
         linked = library.with_name(f"{library.name}.{os.getpid()}")
         _run([*compiler, "-shared", *_THREADS, *extra_flags, *objects, "-o", str(linked)])
         linked.replace(library)
-
-
-def source_hash(folder: Path) -> str:
-    """Return the first 16 hex digits of the SHA-256 of the C sources: names and contents, in order."""
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _find_compiler() -> list[str]:

@@ -18,8 +18,8 @@ FUNCTIONS = ("-Dsqrtf=__builtin_sqrtf", "-Dfabsf=__builtin_fabsf")
 
 
 def source_hash() -> str:
-    """Return the hash of the C sources, as hatch_build.py computes it for the compiled library."""
-    digest: str = runpy.run_path(str(Path(__file__).parents[3] / "hatch_build.py"))["source_hash"](SOURCES)
+    """Return the hash of the C sources."""
+    digest: str = runpy.run_path(str(SOURCES.with_name("sources.py")))["hash_sources"](SOURCES)
     return digest
 
 

@@ -6,7 +6,6 @@ during every call. The library keeps no state but one helper thread, see csrc/he
 
 import ctypes
 import functools
-import hashlib
 import logging
 import os
 import sys
@@ -20,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import ConfigError, ElmoError
+from elmo.kernels.sources import hash_sources
 
 logger = logging.getLogger(__name__)
 
@@ -214,15 +214,6 @@ def _list_variants(opened: ctypes.CDLL) -> tuple[str, ...]:
     opened.elmo_variant.restype, opened.elmo_variant.argtypes = ctypes.c_char_p, [_int]
     names = (opened.elmo_variant(number) for number in range(len(VARIANTS)))
     return tuple(name.decode() for name in names if name is not None)
-
-
-def hash_sources(folder: Path) -> str:
-    """Return 16 hex digits of the SHA-256 of the C sources, names and bytes in order, as hatch_build.py does."""
-    digest = hashlib.sha256()
-    for path in sorted(path for path in folder.iterdir() if path.is_file()):
-        digest.update(path.name.encode())
-        digest.update(path.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def _is_of_these_sources(opened: ctypes.CDLL) -> bool:
