@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import functools
 import math
+import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -345,7 +346,7 @@ def list_out_of_bounds(settings: Any) -> list[str]:
 
 
 def _shorten(value: object) -> str:
-    text = repr(value) if not isinstance(value, int) or abs(value) < 10**40 else f"{float(value):.3g}"
+    text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
@@ -407,9 +408,9 @@ def _parse_value(hint: Any, value: Any, where: str, faults: list[str]) -> Any:
         faults.append(f"'{where}' is {value!r}; it must be one of {', '.join(map(repr, choices))}")
         return None
     elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
-        if math.isfinite(value):
+        if abs(value) <= sys.float_info.max:  # neither NaN nor infinite, nor an integer beyond float
             return float(value)
-        faults.append(f"'{where}' is {value!r}; a finite number was expected")
+        faults.append(f"'{where}' is {_shorten(value)}; a finite number was expected")
         return None
     elif hint in (int, str, bool) and type(value) is hint:
         return value

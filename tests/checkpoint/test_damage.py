@@ -119,13 +119,11 @@ def test_cached_word_vectors_are_a_table(hdf5_folder, tmp_path, shape):
 
 def test_a_folder_in_place_of_a_file_is_said_to_be_one(hdf5_folder, elmo_folder, tmp_path):
     for name, message in (
-        (str(tmp_path), "is a folder; a file"),
+        (str(tmp_path), "could not be read: Is a directory"),
         ("nowhere.hdf5", "could not be read: No such file"),
     ):
         with pytest.raises(CheckpointError, match=f"{name} {message}"):
             open_checkpoint(hdf5_folder, token_embeddings=name)
-    with pytest.raises(CheckpointError, match=f"{tmp_path} is a folder"):
-        open_checkpoint(tmp_path, format="zip")
 
 
 @pytest.mark.parametrize(
@@ -149,6 +147,7 @@ def test_a_file_that_may_not_be_read_is_not_called_damaged(folder_name, file_nam
 
 @pytest.mark.parametrize("name", ["model.zip", "model.hdf5", "model"])
 def test_a_model_file_that_may_not_be_read_is_not_called_damaged(name, hdf5_folder, tmp_path, monkeypatch):
+    shutil.copy(hdf5_folder / "options.json", tmp_path)
     shutil.copy(hdf5_folder / "weights.hdf5", tmp_path / name)
     forbid(monkeypatch, tmp_path / name)
     with pytest.raises(CheckpointError, match=rf"{name} could not be read: Permission denied\.$"):
@@ -169,7 +168,7 @@ def test_a_broken_gzipped_vocabulary_is_explained(hdf5_folder):
     whole = gzip.compress("\n".join(WORDS).encode())
     for content in (b"plain", whole[:-9], whole[:12] + b"\xff" + whole[13:]):
         (hdf5_folder / "vocab.txt.gz").write_bytes(content)
-        with pytest.raises(CheckpointError, match=r"vocab.txt.gz (is damaged|could not be read)"):
+        with pytest.raises(CheckpointError, match=r"vocab.txt.gz is damaged"):
             open_checkpoint(hdf5_folder)
 
 
@@ -187,7 +186,7 @@ def test_a_member_that_is_damaged_or_locked_is_named(elmo_folder, tmp_path):
         place = whole.find(b"PK\x01\x02", place + 1)
     for content in (damaged, locked):
         archive.write_bytes(content)
-        with pytest.raises(CheckpointError, match="model.zip/.* is damaged: "):
+        with pytest.raises(CheckpointError, match=r"model.zip is not a complete zip archive: .*; get it again"):
             Elmo.from_pretrained(archive)
 
 

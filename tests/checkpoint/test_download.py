@@ -1,4 +1,3 @@
-import hashlib
 import os
 import signal
 import subprocess
@@ -28,10 +27,6 @@ def url(server: FileServer) -> str:
     return server.address + "/models/weights.hdf5"
 
 
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
 def message_of(url: str, cache: Path, **options: object) -> str:
     with pytest.raises(CheckpointError) as caught:
         fetch_url(url, cache=cache, **options)
@@ -40,9 +35,8 @@ def message_of(url: str, cache: Path, **options: object) -> str:
 
 
 def files_in(cache: Path) -> set[str]:
-    """What the cache holds besides its locks and checksums."""
-    hidden = {"locks", "checksums"}
-    return {path.name for path in cache.rglob("*") if path.is_file() and path.parent.name not in hidden}
+    """What the cache holds besides its locks."""
+    return {path.name for path in cache.rglob("*") if path.is_file() and path.parent.name != "locks"}
 
 
 def start_process(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -131,14 +125,16 @@ def test_a_body_without_length_is_taken_to_its_end(server: FileServer, url: str,
 
 
 def test_a_broken_download_is_resumed(server: FileServer, url: str, tmp_path: Path) -> None:
-    server.break_after = [70_000, 100_000]
+    server.break_after = [70_000]
+    assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-    assert server.ranges == [None, "bytes=70000-", "bytes=170000-"]
+    assert server.ranges == [None, "bytes=70000-"]
 
 
 def test_without_an_etag_nothing_is_joined(server: FileServer, url: str, tmp_path: Path) -> None:
     server.sends_etag = False
     server.break_after = [70_000]
+    assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
     assert server.ranges == [None, None]
 
@@ -147,20 +143,17 @@ def test_without_an_etag_nothing_is_joined(server: FileServer, url: str, tmp_pat
 def test_a_changed_file_is_not_joined_to_the_old_beginning(
     server: FileServer, url: str, tmp_path: Path, changed: bytes
 ) -> None:
-    server.break_after = [70_000, 0]
+    server.break_after = [70_000]
     assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)
     server.files["/models/weights.hdf5"] = changed
     assert fetch_url(url, cache=tmp_path).read_bytes() == changed
 
 
-def test_a_server_that_ignores_the_range_is_given_up_or_starts_again(
-    server: FileServer, url: str, tmp_path: Path
-) -> None:
+def test_a_server_that_ignores_the_range_starts_again(server: FileServer, url: str, tmp_path: Path) -> None:
     server.honours_range = False
     server.break_after = [70_000]
+    assert "cannot be downloaded" in message_of(url, tmp_path)
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-    server.break_after = [70_000, 70_000]
-    assert "cannot be downloaded" in message_of(url, tmp_path / "other")
 
 
 @pytest.mark.needs("SIGKILL")
@@ -264,38 +257,3 @@ def test_a_wrong_file_is_refused_and_nothing_is_kept(server: FileServer, url: st
     assert files_in(tmp_path) == set()
     server.files["/models/weights.hdf5"] = CONTENT
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-
-
-# The checksum of the first download
-
-
-@pytest.mark.parametrize("changed", [OTHER, CONTENT[:-1], b""])
-def test_a_cached_file_that_was_changed_is_refused(url: str, tmp_path: Path, changed: bytes) -> None:
-    file = fetch_url(url, cache=tmp_path)
-    file.write_bytes(changed)
-    for _ in range(2):
-        assert f"the first download had {sha256(CONTENT)}" in message_of(url, tmp_path)
-    file.unlink()
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
-
-
-def test_another_file_at_the_second_download_is_refused(server: FileServer, url: str, tmp_path: Path) -> None:
-    fetch_url(url, cache=tmp_path).unlink()
-    server.files["/models/weights.hdf5"] = OTHER
-    assert f"has the SHA-256 {sha256(OTHER)}" in message_of(url, tmp_path)
-    next((tmp_path / "checksums").iterdir()).unlink()
-    assert fetch_url(url, cache=tmp_path).read_bytes() == OTHER
-
-
-def test_a_file_that_did_not_change_is_not_hashed_again(url: str, tmp_path: Path, monkeypatch) -> None:
-    fetch_url(url, cache=tmp_path)
-    monkeypatch.delattr("elmo.checkpoint.download.sha256_of")
-    fetch_url(url, cache=tmp_path)
-
-
-def test_a_damaged_record_is_written_again(url: str, tmp_path: Path) -> None:
-    fetch_url(url, cache=tmp_path)
-    (record,) = (tmp_path / "checksums").iterdir()
-    record.write_bytes(b"\xff damaged")
-    fetch_url(url, cache=tmp_path)
-    assert record.read_text().split()[0] == sha256(CONTENT)

@@ -1,6 +1,7 @@
 """Our own format: strict to read, whole or absent when written."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -115,7 +116,7 @@ def test_a_truncated_weights_file_is_explained(saved):
 
 def test_folders_of_other_programs_and_later_versions_are_told_apart(saved):
     change_config(saved, version=99)
-    with pytest.raises(CheckpointError, match="has the version 99"):
+    with pytest.raises(CheckpointError, match="has the version 99; this program reads version 4, so use"):
         Elmo.from_pretrained(saved)
     change_config(saved, format="bert")
     with pytest.raises(CheckpointError, match="has the format 'bert'"):
@@ -199,10 +200,10 @@ def test_json_that_is_out_of_bounds_is_explained(saved, content, message):
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("num_layers", 10**9, "num_layers is 1000000000"),
-        ("cell_dim", 10**18, "cell_dim is 1000000000000000000"),
-        ("cell_dim", 10**30, "cell_dim is 1000000000000000000000000000000"),
-        ("cell_clip", 10**400, "has an impossible setting: int too large"),
+        ("num_layers", 10**9, "num_layers is 1000000000; it must be at most 1000"),
+        ("cell_dim", 10**18, "cell_dim is 1000000000000000000; it must be at most 1048576"),
+        ("cell_dim", 10**30, "cell_dim is 1000000000000000000000000000000; it must be at most"),
+        ("cell_clip", 10**400, "cell_clip' is 1000.*; a finite number was expected"),
     ],
 )
 def test_numbers_that_no_model_has_are_refused(saved, name, value, message):
@@ -217,15 +218,30 @@ def test_whoever_may_read_the_settings_may_read_the_weights(saved):
     assert (saved / "weights.safetensors").stat().st_mode == (saved / "config.json").stat().st_mode
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
-def test_folders_without_hashes_of_their_lists_open(saved, version):
-    expected = open_checkpoint(saved)
-    header = json.loads((saved / "config.json").read_text())
-    del header["lists"]
-    (saved / "config.json").write_text(json.dumps({**header, "version": version}))
-    opened = open_checkpoint(saved)
-    assert (opened.vocabulary, opened.characters, opened.config) == (
-        expected.vocabulary,
-        expected.characters,
-        expected.config,
-    )
+@pytest.mark.parametrize(
+    ("part", "name", "value", "message"),
+    [
+        ("encoder", "forget_bias", float("nan"), "'encoder.forget_bias' is nan; a finite number was expected"),
+        ("encoder", "cell_clip", float("inf"), "'encoder.cell_clip' is inf; a finite number was expected"),
+        ("characters", "max_characters", 10**8, "max_characters is 100000000; it must be at most 1024"),
+        ("characters", "max_characters", 10**9, "max_characters is 1000000000; it must be at most 1024"),
+        ("characters", "filters", [[1, 1]] * 100_000, "filters has 100000 entries; 1 to 1000 are possible"),
+        ("characters", "filters", [[1, 2**40]], "the channels 1 to 1048576"),
+        ("characters", "num_highways", 10**7, "num_highways is 10000000; it must be at most 1000"),
+        ("softmax", "num_words", 10**30, "num_words is 1000000000000000000000000000000; it must be at most"),
+    ],
+)
+def test_settings_that_no_model_has_are_refused(saved, part, name, value, message):
+    config = json.loads((saved / "config.json").read_text())
+    config["model"][part] = {**(config["model"][part] or {}), name: value}
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        read_folder(saved)
+
+
+def test_a_context_that_no_model_has_is_refused(saved):
+    config = json.loads((saved / "config.json").read_text())
+    config["model"]["encoder"] = {"kind": "transformer", "context": 10**30}
+    (saved / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ConfigError, match="context is 1000000000000000000000000000000; it must be at most 1048576"):
+        read_folder(saved)

@@ -1,7 +1,9 @@
 """Which format a path is, what is asked when there is doubt, and archives as they are."""
 
 import shutil
+import tempfile
 import zipfile
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -84,17 +86,17 @@ def test_an_archive_is_opened_as_it_is(kind, inside, hdf5_folder, manylangs_fold
     np.testing.assert_array_equal(
         Elmo.from_pretrained(archive).embed("the bank"), Elmo.from_pretrained(folder).embed("the bank")
     )
-    unsuffixed = archive.rename(tmp_path / "download")
-    assert open_checkpoint(unsuffixed, format="zip").config == open_checkpoint(folder).config
 
 
 @pytest.mark.parametrize("name", ["../outside.txt", "a/../../outside.txt", "/etc/passwd", "..\\x"])
-def test_an_archive_that_climbs_out_of_its_folder_is_not_opened(name, hdf5_folder, tmp_path):
+def test_an_archive_writes_nothing_outside_its_folder(name, hdf5_folder, tmp_path):
     archive = zip_folder(hdf5_folder, tmp_path / "model.zip")
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr(name, "x")
-    with pytest.raises(CheckpointError, match="not a path inside the archive"):
-        open_checkpoint(archive)
+    before = sorted(Path(tempfile.gettempdir()).glob("*.txt"))
+    assert open_checkpoint(archive).config == open_checkpoint(hdf5_folder).config
+    assert sorted(Path(tempfile.gettempdir()).glob("*.txt")) == before
+    assert not list(Path(tempfile.gettempdir()).glob("elmo-*/model.zip"))
 
 
 def test_a_truncated_archive_is_explained(hdf5_folder, tmp_path):
@@ -109,7 +111,7 @@ def test_a_damaged_member_of_an_archive_is_explained(hdf5_folder, tmp_path):
     content = bytearray(archive.read_bytes())
     content[200] ^= 0xFF
     archive.write_bytes(bytes(content))
-    with pytest.raises(CheckpointError, match=r"is damaged|not a whole|not valid JSON"):
+    with pytest.raises(CheckpointError, match=r"model.zip(/options.json is not valid| is not a complete)"):
         open_checkpoint(archive)
 
 

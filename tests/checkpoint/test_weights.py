@@ -2,15 +2,13 @@
 
 import copy
 import pickle
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from elmo import CheckpointError, Elmo
-from elmo.checkpoint import open_checkpoint, write_folder
+from elmo.checkpoint import write_folder
 from elmo.checkpoint.components import SentenceHead, expected_arrays
 from elmo.checkpoint.folder import read_folder
 from elmo.checkpoint.shapes import expected_shapes
@@ -113,58 +111,6 @@ def test_an_exchanged_list_is_noticed(tmp_path):
             read_folder(tmp_path / "model")
         path.write_bytes(before)
     assert read_folder(tmp_path / "model").aliases == {"x": "bank"}
-
-
-_MEASURE = """
-import resource, sys
-from elmo import CheckpointError
-from elmo.checkpoint import open_checkpoint
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-try:
-    print(open_checkpoint(sys.argv[1]).card)
-except CheckpointError as error:
-    print(error)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
-"""
-
-
-def _model_with(name):
-    """A model that has the file: one that its configuration does not list is not read."""
-    return DEFAULT_MODEL.parent / "zh-small" if name == "aliases.txt" else DEFAULT_MODEL
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name", ["README.md", "vocabulary.txt", "word_counts.txt", "aliases.txt", "context.txt", "config.json",
-             "weights.safetensors", "context.safetensors"]
-)  # fmt: skip
-@pytest.mark.needs("resource")
-def test_no_file_is_read_beyond_what_the_configuration_implies(tmp_path, name):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for path in _model_with(name).iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    with (folder / name).open("ab") as file:
-        file.truncate(6 << 30)  # a sparse file
-    output = subprocess.run(
-        [sys.executable, "-c", _MEASURE, str(folder)], capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    assert int(output[-1]) < 100, output
-    assert output[0] == "None" if name == "README.md" else name in output[0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, line", [("aliases.txt", b"a b\n"), ("word_counts.txt", b"1\n"), ("vocabulary.txt", b"\n")]
-)
-def test_lists_of_millions_of_lines_are_refused_before_they_are_split(tmp_path, name, line):
-    folder = tmp_path / "model"
-    folder.mkdir()
-    for path in _model_with(name).iterdir():
-        (folder / path.name).write_bytes(path.read_bytes())
-    (folder / name).write_bytes(line * 400_000)
-    with pytest.raises(CheckpointError, match=rf"{name} has 400,000 lines|{name} has .* bytes"):
-        open_checkpoint(folder)
 
 
 def test_models_of_the_last_version_open():

@@ -98,7 +98,7 @@ def test_no_such_model(run: Run, tmp_path):
 
 
 def test_a_format_that_is_not_known(run: Run, model_folder):
-    message = "The format 'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow, zip."
+    message = "The format 'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow."
     assert run("info", model_folder, "--model-format", "onnx").message() == message
 
 

@@ -1,7 +1,6 @@
 """An address -> a file in the cache: downloaded once, and resumed if it was interrupted.
 
-The hub's library transfers the bytes and checks their number. The publishers give no checksums, so the SHA-256 of
-the first download is recorded; a file whose size and modification time have not changed is not hashed again.
+The hub's library transfers the bytes and checks their number.
 """
 
 import hashlib
@@ -15,7 +14,6 @@ from filelock import FileLock
 
 from elmo.checkpoint.location import cache_folder
 from elmo.errors import CheckpointError, first_line
-from elmo.files.durable import replace_file, sha256_of
 
 _URL_PUNCTUATION = "%/:=&?~+!$,;'@()*[]"
 # How files begin by their suffix: login pages of networks are sent instead of any file.
@@ -28,17 +26,14 @@ def fetch_url(
     """Download `url` unless the cache has it, and return the cached file.
 
     `folder`, relative to the cache, puts several addresses side by side; by default each has its own.
-    Raises CheckpointError if the file is not available, not of the kind that its name says, or not the one that was
-    downloaded first.
+    Raises CheckpointError if the file is not available, or not of the kind that its name says.
     """
     url, host = _parse(url)
     cache = cache_folder() if cache is None else cache
     # File systems allow 255 bytes, our own suffixes included; the end of a name says its kind.
     name = _plain(PurePosixPath(unquote(urlsplit(url).path)).name).encode()[-200:].decode(errors="ignore")
     target = cache / (folder or f"urls/{_plain(host)}-{_short_hash(url)}") / (name or "file")
-    record = cache / "checksums" / f"{_short_hash(target.relative_to(cache).as_posix())}.txt"
     if target.exists():
-        _check_record(target, record)
         return target
     if local_files_only:
         raise CheckpointError(
@@ -48,7 +43,7 @@ def fetch_url(
     # Outside the target's folder, which is to hold a model and nothing else.
     lock = cache / "locks" / f"{_short_hash(target.relative_to(cache).as_posix())}.lock"
     try:
-        for path in (target, lock, record):
+        for path in (target, lock):
             path.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock):
             if not target.exists():  # no other process finished it while this one waited
@@ -62,7 +57,6 @@ def fetch_url(
                         "look at the address in a browser, or give the path of a local copy."
                     )
                 partial.replace(target)
-        _check_record(target, record)
     except OSError as error:
         # Network errors never come this far: this is the disk.
         raise CheckpointError(
@@ -70,23 +64,6 @@ def fetch_url(
             "environment variable ELMO_CACHE."
         ) from error
     return target
-
-
-def _check_record(file: Path, record: Path) -> None:
-    """Raise CheckpointError if a file is not the one that was downloaded first; record it if it is the first."""
-    stat = file.stat()
-    stamp = [str(stat.st_size), str(stat.st_mtime_ns)]
-    recorded = record.read_text(encoding="utf-8", errors="replace").split() if record.exists() else []
-    if recorded[1:] == stamp:
-        return
-    sha256 = sha256_of(file)
-    if len(recorded) == 3 and recorded[0] != sha256:
-        raise CheckpointError(
-            f"{file} has the SHA-256 {sha256}, but the first download had {recorded[0]}; delete the file to download "
-            f"it again, or delete {record} to accept it."
-        )
-    with suppress(OSError):  # a shared cache may be read-only
-        replace_file(record, " ".join([sha256, *stamp]).encode())
 
 
 def _parse(url: str) -> tuple[str, str]:
@@ -112,30 +89,21 @@ def _transfer(url: str, target: Path) -> Path:
     from huggingface_hub import get_hf_file_metadata
     from huggingface_hub.file_download import http_get
 
-    partial, size = target.with_name(f"{target.name}.partial"), 0
-    while True:
-        try:
-            metadata = get_hf_file_metadata(url, token=False)  # the user's token is for the hub alone
-            is_known = metadata.etag is not None and metadata.location == url
-            if is_known:
-                # Named by the ETag, so that only the rest of the very same file is added to it.
-                partial = target.with_name(f"{target.name}.{_short_hash(str(metadata.etag))}.partial")
-            else:
-                partial.unlink(missing_ok=True)
-            expected_size = metadata.size if is_known else None
-            with partial.open("ab") as file:
-                http_get(
-                    url, file, resume_size=file.tell(), expected_size=expected_size, displayed_filename=target.name
-                )
-                file.flush()
-                os.fsync(file.fileno())
-            return partial
-        except Exception as error:  # those of the transport come from another library in each version of the hub
-            if isinstance(error, OSError) and error.errno is not None:
-                raise  # of the disk
-            before, size = size, partial.stat().st_size if partial.exists() else 0
-            if size <= before:  # no progress since the last attempt
-                raise CheckpointError(
-                    f"{url} cannot be downloaded ({first_line(error)}); check the address and the network and try "
-                    "again, or give the path of a local copy."
-                ) from error
+    try:
+        metadata = get_hf_file_metadata(url, token=False)  # the user's token is for the hub alone
+        is_known = metadata.etag is not None and metadata.location == url
+        # Named by the ETag, so that only the rest of the very same file is added to it.
+        partial = target.with_name(f"{target.name}.{_short_hash(str(metadata.etag))}.partial")
+        with partial.open("ab" if is_known else "wb") as file:
+            size = metadata.size if is_known else None
+            http_get(url, file, resume_size=file.tell(), expected_size=size, displayed_filename=target.name)
+            file.flush()
+            os.fsync(file.fileno())
+        return partial
+    except Exception as error:  # those of the transport come from another library in each version of the hub
+        if isinstance(error, OSError) and error.errno is not None:
+            raise  # of the disk
+        raise CheckpointError(
+            f"{url} cannot be downloaded ({first_line(error)}); check the address and the network and try again, or "
+            "give the path of a local copy."
+        ) from error

@@ -3,29 +3,19 @@
 The lists are vocabulary.txt, word_counts.txt, characters.txt, aliases.txt (a pair of tokens per line) and
 context.txt. A component (see components.py) has its settings in config.json and a safetensors file of its own.
 config.json holds the hash of every other file, so a folder is never taken for a model if its files are of
-different saves. Folders of versions 1 to 3 have no hashes of their lists.
+different saves.
 """
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from elmo.checkpoint.checkpoint import Checkpoint, check_weights
+from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.components import ContextLayer, SentenceHead
-from elmo.checkpoint.location import (
-    MAX_ENTRY_BYTES,
-    MAX_LIST_ENTRIES,
-    Location,
-    as_path,
-    parent_of,
-    read_file,
-    read_json,
-    read_lines,
-)
+from elmo.checkpoint.location import as_path, read_file, read_json, read_lines
 from elmo.checkpoint.tensors import Array, read_tensors, write_tensors
 from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, store
 from elmo.config import ContextConfig, ModelConfig, SentenceConfig
@@ -41,74 +31,56 @@ FILES = (
     CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, ALIASES_FILE, CONTEXT_FILE,
     CONTEXT_WORDS_FILE, SENTENCE_FILE,
 )  # fmt: skip
-MAX_CARD_BYTES = 1 << 20
 FORMAT_NAME, FORMAT_VERSION = "modern-elmo", 4
-_HASHED_LISTS_VERSION = 4
-_LISTS = (VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE)
-_MAX_COUNT_DIGITS = 18
-_MAX_ALIASES = 1 << 17  # more than there are Han characters
 
 
-def is_model_folder(folder: Location) -> bool:
+def is_model_folder(folder: Path) -> bool:
     """Return whether a folder holds a model in our format."""
     return (folder / CONFIG_FILE).is_file() and (folder / WEIGHTS_FILE).is_file()
 
 
-def read_folder(folder: Location) -> Checkpoint:
-    """Open a model folder; the weights are mapped into memory if the folder is on disk."""
+def read_folder(folder: Path) -> Checkpoint:
+    """Open a model folder; the weights are mapped into memory."""
     path = folder / CONFIG_FILE
     header = read_json(path)
     if header.get("format") != FORMAT_NAME:
         raise CheckpointError(f"{path} has the format {header.get('format')!r}; {FORMAT_NAME!r} was expected.")
-    if header.get("version") not in range(1, FORMAT_VERSION + 1):
+    if header.get("version") != FORMAT_VERSION:
         raise CheckpointError(
-            f"{path} has the version {header.get('version')!r}; this program reads versions 1 to {FORMAT_VERSION}, "
-            "so update modern-elmo."
+            f"{path} has the version {header.get('version')!r}; this program reads version {FORMAT_VERSION}, so use "
+            "the version of modern-elmo that wrote it."
         )
-    if header["version"] < _HASHED_LISTS_VERSION:
-        header["lists"] = {name: None for name in _LISTS if (folder / name).is_file()}
-    for name, value in (("model", None), ("lists", None), ("origin", {})):
-        if not isinstance(header.setdefault(name, value), dict):
+    for name in ("model", "lists", "origin"):
+        if not isinstance(header.get(name), dict):
             raise CheckpointError(
                 f"{path} has no valid {name!r}; an object was expected: save or copy the model again."
             )
-    origin = {name: str(value) for name, value in header["origin"].items()}
+    weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
+    context = sentence = None
+    if "context" in header:
+        settings, arrays = _read_component(folder, header, "context", CONTEXT_FILE)
+        words = _read_list(folder, header, CONTEXT_WORDS_FILE) or ()
+        context = ContextLayer(ContextConfig.from_dict(settings), words, arrays)
+    if "sentence" in header:
+        settings, arrays = _read_component(folder, header, "sentence", SENTENCE_FILE)
+        sentence = SentenceHead(SentenceConfig.from_dict(settings), arrays)
+    counts = _read_list(folder, header, COUNTS_FILE)
     try:
-        config = ModelConfig.from_dict(header["model"])
-        weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
-        # Before the lists: what they may hold is bounded by the configuration, and that by the weights.
-        check_weights(config, weights)
-        context = sentence = None
-        if header.get("context") is not None:
-            settings, arrays = _read_component(folder, header, "context", CONTEXT_FILE)
-            words = _read_list(folder, header, CONTEXT_WORDS_FILE, len(arrays.get("scales", ())))
-            context = ContextLayer(ContextConfig.from_dict(settings), words or (), arrays)
-        if header.get("sentence") is not None:
-            settings, arrays = _read_component(folder, header, "sentence", SENTENCE_FILE)
-            sentence = SentenceHead(SentenceConfig.from_dict(settings), arrays)
-    except (OverflowError, RecursionError) as error:
-        raise CheckpointError(f"{path} has an impossible setting: {error}.") from error
-    table, alphabet = config.words or config.softmax, config.characters
-    vocabulary = _read_list(folder, header, VOCABULARY_FILE, table.num_words if table else MAX_LIST_ENTRIES)
-    counts = _read_list(folder, header, COUNTS_FILE, len(vocabulary or ()), _MAX_COUNT_DIGITS + 2)
-    aliases = [line.split(" ") for line in _read_list(folder, header, ALIASES_FILE, _MAX_ALIASES) or ()]
-    is_number = re.compile(rf"[0-9]{{1,{_MAX_COUNT_DIGITS}}}").fullmatch
-    if not all(map(is_number, counts or ())) or not all(len(pair) == 2 and all(pair) for pair in aliases):
-        raise CheckpointError(
-            f"{folder / COUNTS_FILE} must have a number per line, and {ALIASES_FILE} two tokens with a space between "
-            "them; get the model again."
-        )
+        word_counts = None if counts is None else tuple(map(int, counts))
+        aliases = dict(line.split(" ") for line in _read_list(folder, header, ALIASES_FILE) or ())
+    except ValueError as error:
+        raise CheckpointError(f"{folder} has damaged word counts or aliases ({error}); get the model again.") from error
     return Checkpoint(
-        config=config,
+        config=ModelConfig.from_dict(header["model"]),
         weights=weights,
-        vocabulary=vocabulary,
-        characters=_read_list(folder, header, CHARACTERS_FILE, alphabet.num_characters if alphabet else 0),
-        origin=origin,
-        word_counts=None if counts is None else tuple(map(int, counts)),
+        vocabulary=_read_list(folder, header, VOCABULARY_FILE),
+        characters=_read_list(folder, header, CHARACTERS_FILE),
+        origin={name: str(value) for name, value in header["origin"].items()},
+        word_counts=word_counts,
         card=read_card(folder / CARD_FILE),
         storage=weights.storage,
         context=context,
-        aliases=dict(aliases),
+        aliases=aliases,
         sentence=sentence,
     )
 
@@ -178,18 +150,12 @@ def write_json(path: Path, value: object) -> None:
     replace_file(path, f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode())
 
 
-def _read_list(
-    folder: Location,
-    header: Mapping[str, Any],
-    name: str,
-    max_entries: int,
-    max_entry_bytes: int = MAX_ENTRY_BYTES,
-) -> tuple[str, ...] | None:
+def _read_list(folder: Path, header: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
     """Return the entries of a text file, one per line, or None if the model has none; check the recorded hash."""
     if name not in header["lists"]:
         return None
-    entries, sha256 = read_lines(folder / name, max_entries=max_entries, max_entry_bytes=max_entry_bytes)
-    if header["lists"][name] not in (sha256, None):
+    entries, sha256 = read_lines(folder / name)
+    if header["lists"][name] != sha256:
         raise CheckpointError(
             f"{folder / name} does not belong to the {CONFIG_FILE} beside it (its SHA-256 is {sha256}, but "
             f"{header['lists'][name]} was recorded); save or copy the model again."
@@ -197,9 +163,7 @@ def _read_list(
     return tuple(entries)
 
 
-def _read_component(
-    folder: Location, header: Mapping[str, Any], name: str, file_name: str
-) -> tuple[Any, dict[str, Array]]:
+def _read_component(folder: Path, header: Mapping[str, Any], name: str, file_name: str) -> tuple[Any, dict[str, Array]]:
     """Return the settings and the arrays of a component."""
     described = header[name]
     if not isinstance(described, dict) or set(described) != {"content_hash", "settings"}:
@@ -209,21 +173,21 @@ def _read_component(
     return described["settings"], _read_arrays(folder / file_name, described["content_hash"])
 
 
-def _read_arrays(path: Location, expected_hash: object) -> dict[str, Array]:
+def _read_arrays(path: Path, expected_hash: object) -> dict[str, Array]:
     arrays, metadata = read_tensors(path)
     if metadata.get("content_hash") != expected_hash:
         raise CheckpointError(
-            f"{parent_of(path) / CONFIG_FILE} and {path.name} come from different saves (content hashes "
+            f"{path.parent / CONFIG_FILE} and {path.name} come from different saves (content hashes "
             f"{expected_hash} and {metadata.get('content_hash')}); save or copy the model again."
         )
     return arrays
 
 
-def read_card(path: Location) -> str | None:
-    """Return the card; a file that is not text of a usual size is not the model's."""
+def read_card(path: Path) -> str | None:
+    """Return the card; a file that is not text is not the model's."""
     try:
-        return read_file(path, max_bytes=MAX_CARD_BYTES).decode("utf-8") if path.is_file() else None
-    except (CheckpointError, UnicodeDecodeError):
+        return read_file(path).decode("utf-8") if path.is_file() else None
+    except UnicodeDecodeError:
         return None
 
 

@@ -3,22 +3,28 @@
 Which format a folder is: ours, then ELMoForManyLangs, then HDF5, then a TensorFlow checkpoint.
 """
 
+import lzma
 import re
 import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Literal, get_args
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import CARD_FILE, is_model_folder, read_card, read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
-from elmo.checkpoint.location import HDF5_SUFFIXES, Location, as_path, check_file, list_folder, parent_of, unreadable
+from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, unreadable
 from elmo.checkpoint.source import find_model
 from elmo.errors import CheckpointError
 from elmo.files.durable import current_folder
 
-Format = Literal["elmo", "manylangs", "hdf5", "tensorflow", "zip"]
-MAX_MEMBERS, MAX_DEPTH = 1000, 32  # of an archive
+Format = Literal["elmo", "manylangs", "hdf5", "tensorflow"]
+# What zipfile raises for damaged or encrypted content, apart from OSError.
+_ARCHIVE_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, LookupError, RuntimeError, ValueError)
 _NOT_OURS = "__MACOSX"  # added to archives by macOS
 
 
@@ -36,8 +42,9 @@ def open_checkpoint(
     path = find_model(source, revision=revision, local_files_only=local_files_only)
     cache = None if token_embeddings is None else as_path(token_embeddings, "token_embeddings")
     try:
-        if format == "zip" or (format is None and is_archive(path)):
-            return _read(_open_archive(path), None, cache)
+        if is_archive(path):
+            with _unpack(path) as folder:
+                return _read(folder, format, cache)
         folder = path if path.is_dir() else path.parent
         while True:  # another process may be replacing the files
             current = current_folder(folder)
@@ -51,13 +58,13 @@ def open_checkpoint(
         raise unreadable(Path(error.filename or path), error) from error
 
 
-def recognize(folder: Location) -> Format | None:
+def recognize(folder: Path) -> Format | None:
     """Return the format of the model in a folder, or None if it holds none."""
     if is_model_folder(folder):
         return "elmo"
     if (folder / manylangs.ENCODER_FILE).is_file():
         return "manylangs"
-    names = [entry.name for entry in list_folder(folder)]
+    names = [entry.name for entry in folder.iterdir()]
     if any(name.endswith(HDF5_SUFFIXES) for name in names) and any(n.endswith("options.json") for n in names):
         return "hdf5"
     return "tensorflow" if any(name.endswith(".index") for name in names) else None
@@ -70,69 +77,56 @@ def is_archive(path: Path) -> bool:
     return path.suffix.lower() == ".zip" or zipfile.is_zipfile(path)
 
 
-def _open_archive(path: Path) -> Location:
-    """Return the only folder of an archive that holds a model, or its top if none does; nothing is unpacked."""
-    check_file(path)
-    try:
-        archive = zipfile.ZipFile(path)
-    except (OSError, zipfile.BadZipFile, NotImplementedError, ValueError, OverflowError) as error:
-        raise CheckpointError(f"{path} is not a complete zip archive: {error}.") from error
-    names = archive.namelist()
-    folders = [re.split(r"[/\\]", name.removesuffix("/")) for name in names]
-    if len(names) > MAX_MEMBERS or any(len(parts) > MAX_DEPTH or {"", ".."} & {*parts} for parts in folders):
-        raise CheckpointError(
-            f"{path} has more than {MAX_MEMBERS} members or {MAX_DEPTH} nested folders, or a member whose name is "
-            "not a path inside the archive; no published model has, so the archive was not opened."
-        )
-    root: Location = zipfile.Path(archive)
-    models, waiting = [], [root]
-    while waiting:
-        folder = waiting.pop()
-        if recognize(folder):
-            models.append(folder)
-        else:
-            waiting += [entry for entry in list_folder(folder) if entry.is_dir() and entry.name != _NOT_OURS]
-    if len(models) > 1:
-        names = [folder.name for folder in sorted(models, key=str)]
-        raise CheckpointError(
-            f"{path} holds several models ({' and '.join(names[:3])}); unpack it and give the path of one."
-        )
-    return models[0] if models else root
+@contextmanager
+def _unpack(path: Path) -> Iterator[Path]:
+    """Yield the only folder of an archive that holds a model, or its top if none does, while it is being read."""
+    # Windows does not delete files that are mapped into memory; other systems do.
+    with TemporaryDirectory(prefix="elmo-", ignore_cleanup_errors=True) as temporary:
+        top = Path(temporary) / path.name
+        try:
+            with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+                archive.extractall(top)
+        except _ARCHIVE_DAMAGE as error:
+            raise CheckpointError(f"{path} is not a complete zip archive: {error}; get it again.") from error
+        folders = [top, *(entry for entry in sorted(top.rglob("*")) if entry.is_dir())]
+        models = [folder for folder in folders if _NOT_OURS not in folder.parts and recognize(folder)]
+        if len(models) > 1:
+            names = " and ".join(folder.name for folder in models[:3])
+            raise CheckpointError(f"{path} holds several models ({names}); unpack it and give the path of one.")
+        try:
+            yield models[0] if models else top
+        except CheckpointError as error:
+            raise CheckpointError(str(error).replace(str(top), str(path))) from error
 
 
-def _read(path: Location, format: Format | None, token_embeddings: Path | None) -> Checkpoint:
-    is_folder = path.is_dir()
-    if format is None and is_folder:
+def _read(path: Path, format: Format | None, token_embeddings: Path | None) -> Checkpoint:
+    folder = path if path.is_dir() else path.parent
+    if format is None and path == folder:
         format = recognize(path)
         if format is None:
             raise CheckpointError(
                 f"{path} holds no model: expected config.json with weights.safetensors, encoder.pkl, an "
                 "options.json with an HDF5 file, or a TensorFlow checkpoint."
             )
-    elif format is None and isinstance(path, Path):
-        if path.exists():  # it may also be the prefix of several files
-            check_file(path)
+    elif format is None:
         format = "hdf5" if path.suffix in HDF5_SUFFIXES or hdf5.is_hdf5(path) else "tensorflow"
     if token_embeddings is not None and format != "hdf5":
         raise CheckpointError(
             f"token_embeddings was given, but {path} has the format {format!r}; only HDF5 models have such files."
         )
-    folder = path if is_folder else parent_of(path)
     if format == "elmo":
         return read_folder(path)
     if format == "manylangs":
         checkpoint = manylangs.read_manylangs(path)
     elif format == "hdf5":
         weights = path
-        if is_folder:
-            files = [entry for entry in list_folder(folder) if entry.name.endswith(HDF5_SUFFIXES)]
+        if path == folder:
+            files = [entry for entry in folder.iterdir() if entry.name.endswith(HDF5_SUFFIXES)]
             if len(files) > 1 or token_embeddings is not None:
                 files = [entry for entry in files if hdf5.holds_weights(entry)]
             weights = _only(files, "HDF5 files with weights", folder)
         checkpoint = hdf5.read_hdf5(_find_options(folder, weights), weights, token_embeddings=token_embeddings)
     else:
-        if not isinstance(path, Path):
-            raise CheckpointError("A TensorFlow checkpoint cannot be read inside a zip archive; unpack it first.")
         prefix = tensorflow.find_prefix(path)
         checkpoint = tensorflow.read_tensorflow(prefix, _find_options(folder, prefix))
     card = read_card(folder / CARD_FILE)
@@ -140,8 +134,8 @@ def _read(path: Location, format: Format | None, token_embeddings: Path | None) 
     return replace(checkpoint, card=card) if card is not None and card.startswith("---\n") else checkpoint
 
 
-def _find_options(folder: Location, weights: Location) -> Location:
-    files = [entry for entry in list_folder(folder) if entry.name.endswith("options.json")]
+def _find_options(folder: Path, weights: Path) -> Path:
+    files = [entry for entry in folder.iterdir() if entry.name.endswith("options.json")]
     if len(files) > 1:
         # elmo_X_weights.hdf5 belongs to elmo_X_options.json.
         own_name = re.sub(r"weights\.(hdf5|h5)$", "options.json", weights.name)
@@ -149,7 +143,7 @@ def _find_options(folder: Location, weights: Location) -> Location:
     return _only(files, "options files", folder)
 
 
-def _only(files: list[Location], what: str, folder: Location) -> Location:
+def _only(files: list[Path], what: str, folder: Path) -> Path:
     if len(files) == 1:
         return files[0]
     if not files:

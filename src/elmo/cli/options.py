@@ -48,7 +48,7 @@ ModelName = Annotated[str | None, option("--model -m MODEL", MODEL_HELP, shown="
 ModelArgument = Annotated[str, argument("MODEL", MODEL_HELP)]
 ModelFormat = Annotated[
     str | None,
-    option("--model-format FORMAT", "elmo, manylangs, hdf5, tensorflow or zip.", shown="detected"),
+    option("--model-format FORMAT", "elmo, manylangs, hdf5 or tensorflow.", shown="detected"),
 ]
 MarkedSentence = Annotated[str, argument("SENTENCE", "A sentence with one [marked] word.")]
 TextFiles = Annotated[list[str], argument("TEXT", "Text files in UTF-8; - is standard input.")]

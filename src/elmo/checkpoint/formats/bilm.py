@@ -76,7 +76,7 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
             num_features = sum(int(channels) for _, channels in values["characters"]["filters"])
             values["token_projection"] = num_features != lstm["output_dim"]
         return ModelConfig.from_dict(values)
-    except (ConfigError, TypeError, ValueError, OverflowError, RecursionError) as error:
+    except (ConfigError, TypeError, ValueError, OverflowError) as error:
         raise CheckpointError(f"{source} does not describe an ELMo model: {error}") from error
 
 

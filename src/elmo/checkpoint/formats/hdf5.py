@@ -1,9 +1,5 @@
-"""bilm-tf, AllenNLP and NLPL models: options.json, one HDF5 file of weights, and the vocabulary beside them.
+"""bilm-tf, AllenNLP and NLPL models: options.json, one HDF5 file of weights, and the vocabulary beside them."""
 
-Files may be damaged or hostile: one that links to other files or expands out of proportion is not opened.
-"""
-
-import io
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,17 +13,7 @@ import numpy as np
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import writing_model
 from elmo.checkpoint.formats import bilm
-from elmo.checkpoint.location import (
-    HDF5_SUFFIXES,
-    Location,
-    check_expansion,
-    check_file,
-    list_folder,
-    parent_of,
-    read_file,
-    read_json,
-    read_lines,
-)
+from elmo.checkpoint.location import HDF5_SUFFIXES, read_json, read_lines, unreadable
 from elmo.checkpoint.tensors import Array
 from elmo.config import WordConfig
 from elmo.errors import CheckpointError, first_line
@@ -37,7 +23,6 @@ WEIGHTS_KEY, TOKEN_CACHE_KEY = "RNN_0", "embedding"
 OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
 FILES = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)
 VOCABULARY_NAMES = ("vocab.txt", "vocab.txt.gz", "vocabulary.txt", "vocabulary.txt.gz")
-MAX_LINKS = 10_000
 # What h5py raises for a damaged file, depending on the byte that is wrong.
 _DAMAGE = (
     OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError, MemoryError,
@@ -45,7 +30,7 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-def read_hdf5(options: Location, weights: Location, *, token_embeddings: Location | None = None) -> Checkpoint:
+def read_hdf5(options: Path, weights: Path, *, token_embeddings: Path | None = None) -> Checkpoint:
     """Open a model of the original programs.
 
     `token_embeddings` is a file of bilm-tf's dump_token_embeddings: its vectors replace the character network for
@@ -64,7 +49,7 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
             config = replace(config, characters=None, words=words, token_projection=False)
         # Cached vectors replace the input, so its own variables may be there or not.
         inputs = ("CNN", "char_embed", TOKEN_CACHE_KEY) if cached is None else ()
-        unread = {name for name in file.list_datasets() if name.startswith(("RNN_", *inputs))}
+        unread = {name for name in _list_datasets(file) if name.startswith(("RNN_", *inputs))}
 
         def find(name: str) -> Array | None:
             if name == TOKEN_CACHE_KEY and cached is not None:
@@ -72,12 +57,12 @@ def read_hdf5(options: Location, weights: Location, *, token_embeddings: Locatio
             for candidate in (name, name.replace("RNN/LSTMCell", "RNN/MultiRNNCell/Cell0/LSTMCell")):
                 if candidate in file:
                     unread.discard(candidate)
-                    return file.read_array(candidate)
+                    return _read_array(file, candidate)
             return None
 
         imported = bilm.import_weights(bilm.rows(config), find, str(weights), unread)
     origin = {"format": "hdf5", "source": weights.name}
-    return Checkpoint(config=config, weights=imported, vocabulary=read_vocabulary(parent_of(weights)), origin=origin)
+    return Checkpoint(config=config, weights=imported, vocabulary=read_vocabulary(weights.parent), origin=origin)
 
 
 def write_hdf5(checkpoint: Checkpoint, folder: Path) -> None:
@@ -103,21 +88,21 @@ def is_hdf5(path: Path) -> bool:
     return bool(h5py.is_hdf5(path))
 
 
-def holds_weights(path: Location) -> bool:
+def holds_weights(path: Path) -> bool:
     """Return whether an HDF5 file has the weights of a language model, not just cached word vectors."""
     with open_hdf5(path) as file:
         return WEIGHTS_KEY in file
 
 
-def read_vocabulary(folder: Location) -> tuple[str, ...] | None:
+def read_vocabulary(folder: Path) -> tuple[str, ...] | None:
     """Return the vocabulary beside a model: of a usual name, or the only file with "vocab" in its name."""
     paths = [folder / name for name in VOCABULARY_NAMES if (folder / name).is_file()][:1]
-    paths = paths or [path for path in list_folder(folder) if fnmatch(path.name, "*vocab*.txt*")]
+    paths = paths or [path for path in folder.iterdir() if fnmatch(path.name, "*vocab*.txt*")]
     return tuple(line.strip() for line in read_lines(paths[0])[0]) if len(paths) == 1 else None
 
 
-def _find_token_cache(weights: Location) -> Location | None:
-    for path in list_folder(parent_of(weights)):
+def _find_token_cache(weights: Path) -> Path | None:
+    for path in sorted(weights.parent.iterdir()):
         if path.name.endswith(HDF5_SUFFIXES) and path.name != weights.name:
             with open_hdf5(path) as file:
                 if TOKEN_CACHE_KEY in file and WEIGHTS_KEY not in file:
@@ -125,11 +110,11 @@ def _find_token_cache(weights: Location) -> Location | None:
     return None
 
 
-def _read_token_cache(path: Location, dim: int) -> Array:
+def _read_token_cache(path: Path, dim: int) -> Array:
     with open_hdf5(path) as file:
         if TOKEN_CACHE_KEY not in file:
             raise CheckpointError(f"{path} has no dataset '{TOKEN_CACHE_KEY}'; it holds no cached word vectors.")
-        table = file.read_array(TOKEN_CACHE_KEY)
+        table = _read_array(file, TOKEN_CACHE_KEY)
     if table.ndim != 2 or table.shape[1] != dim:
         raise CheckpointError(
             f"{path} has an '{TOKEN_CACHE_KEY}' of shape {table.shape}; one vector of {dim} dimensions per word "
@@ -138,85 +123,50 @@ def _read_token_cache(path: Location, dim: int) -> Array:
     return table
 
 
-class Hdf5File:
-    """An open HDF5 file of float32 arrays by name; made by open_hdf5, which reports damage."""
+def _list_datasets(file: Any) -> list[str]:
+    """Return the names of all datasets, including those in groups."""
+    import h5py
 
-    def __init__(self, file: Any, path: Location) -> None:
-        self._file, self._path = file, path
+    names: list[str] = []
 
-    def __contains__(self, name: str) -> bool:
-        return name in self._file
+    def visit(name: str | bytes, entry: Any) -> None:
+        if isinstance(entry, h5py.Dataset):
+            # A name that is not UTF-8 comes as bytes.
+            names.append(name if isinstance(name, str) else name.decode(errors="replace"))
 
-    def list_datasets(self) -> list[str]:
-        """Return the names of all datasets, including those in groups."""
-        import h5py
+    file.visititems(visit)
+    return names
 
-        names: list[str] = []
 
-        def visit(name: str | bytes, entry: Any) -> None:
-            if isinstance(entry, h5py.Dataset):
-                # A name that is not UTF-8 comes as bytes.
-                names.append(name if isinstance(name, str) else name.decode(errors="replace"))
+def _read_array(file: Any, name: str) -> Array:
+    """Read a dataset of numbers of any type and byte order as float32."""
+    import h5py
 
-        self._file.visititems(visit)
-        return names
-
-    def read_array(self, name: str) -> Array:
-        """Read a dataset of numbers of any type and byte order as float32."""
-        import h5py
-
-        entry = self._file[name]
-        if not isinstance(entry, h5py.Dataset) or entry.shape is None or entry.dtype.kind not in "fiu":
-            content = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
-            raise CheckpointError(f"{self._path} has {content} under {name!r}; an array of numbers was expected.")
-        if entry.external or entry.is_virtual:
-            raise _foreign_numbers(self._path, name)
-        # A wrong bit in the shape would otherwise allocate any amount of memory.
-        num_stored = entry.id.get_storage_size()
-        if entry.chunks is None and entry.nbytes > num_stored:
-            raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
-        check_expansion(entry.nbytes, num_stored, f"{self._path}, {name!r},")
-        with np.errstate(all="ignore"):  # what float32 cannot hold becomes infinite, and is rejected later
-            return np.array(entry[...], dtype=np.float32)
+    entry = file[name]
+    if not isinstance(entry, h5py.Dataset) or entry.shape is None or entry.dtype.kind not in "fiu":
+        content = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
+        raise CheckpointError(f"{file.filename} has {content} under {name!r}; an array of numbers was expected.")
+    # A wrong bit in the shape would otherwise allocate any amount of memory.
+    if entry.chunks is None and entry.nbytes > entry.id.get_storage_size():
+        raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
+    with np.errstate(all="ignore"):  # what float32 cannot hold becomes infinite, and is rejected later
+        return np.array(entry[...], dtype=np.float32)
 
 
 @contextmanager
-def open_hdf5(path: Location) -> Iterator[Hdf5File]:
-    """Open an HDF5 file from disk or from inside an archive; any damage found meanwhile is a CheckpointError."""
+def open_hdf5(path: Path) -> Iterator[Any]:
+    """Open an HDF5 file; any damage found meanwhile is a CheckpointError."""
     import h5py
 
-    check_file(path)
-    source = path if isinstance(path, Path) else io.BytesIO(read_file(path))
     try:
-        with h5py.File(source, "r") as file:
-            _check_links(file, path)
-            yield Hdf5File(file, path)
+        path.open("rb").close()  # h5py does not tell a file that may not be read from a damaged one
+    except OSError as error:
+        raise unreadable(path, error) from error
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
     except _DAMAGE as error:
         reason = first_line(error).strip("'\"")
         raise CheckpointError(
             f"{path} is not a complete HDF5 file ({reason}); it may be truncated, damaged or another kind of file."
         ) from error
-
-
-def _check_links(file: Any, path: Location) -> None:
-    """Raise CheckpointError for a file that links to others, before any of its names is followed."""
-    import h5py
-
-    num_links, waiting = 0, [file]
-    while waiting:
-        group = waiting.pop()
-        for name in group:
-            link = group.get(name, getlink=True)
-            num_links += 1
-            if num_links > MAX_LINKS:
-                raise CheckpointError(f"{path} has more than {MAX_LINKS} entries, which no model has.")
-            if not isinstance(link, h5py.HardLink | h5py.SoftLink):
-                raise _foreign_numbers(path, name)
-            if isinstance(link, h5py.HardLink) and group.get(name, getclass=True) is h5py.Group:
-                waiting.append(group[name])
-
-
-def _foreign_numbers(path: Location, name: str) -> CheckpointError:
-    return CheckpointError(
-        f"{path} takes {name!r} from another file; a model holds its own numbers, so it was not opened."
-    )

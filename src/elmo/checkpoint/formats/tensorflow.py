@@ -9,7 +9,7 @@ import numpy as np
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.formats.hdf5 import read_vocabulary
-from elmo.checkpoint.location import Location, check_file, read_json
+from elmo.checkpoint.location import read_json
 from elmo.checkpoint.tensors import Array
 from elmo.errors import CheckpointError, first_line
 from elmo.extras import install_command
@@ -44,7 +44,7 @@ def find_prefix(path: Path) -> Path:
     return prefixes[0]
 
 
-def read_tensorflow(prefix: Path, options: Location) -> Checkpoint:
+def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
     """Open the checkpoint PREFIX.index, with the vocabulary beside it."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow logs its CPU features otherwise
     try:
@@ -53,7 +53,6 @@ def read_tensorflow(prefix: Path, options: Location) -> Checkpoint:
         raise CheckpointError(
             f"Reading a TensorFlow checkpoint needs TensorFlow: {install_command('tensorflow')}"
         ) from error
-    check_file(prefix.with_name(f"{prefix.name}.index"))
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         names = frozenset(reader.get_variable_to_shape_map())
