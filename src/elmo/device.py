@@ -126,7 +126,7 @@ class TorchRuntime(Runtime):
                 result[(starts[:, None] + positions)[real], :, side] = mixed[real]
             ends.append(current)
         with torch.inference_mode(False):
-            after = BiLMState(*ends).detach().clone()
+            after = BiLMState(*ends).map(Tensor.clone)
         return result.reshape(len(result), len(weights), 2 * dim), after
 
 
@@ -161,8 +161,8 @@ class ModuleRuntime:
 
             def advance(state: BiLMState) -> tuple[LayerStates, BiLMState]:
                 device = next(self.bilm.parameters()).device
-                layers, after = run_bilm(self.bilm, batch, state.to(device))
-                return layers, after.detach().clone()
+                layers, after = run_bilm(self.bilm, batch, state.map(lambda tensor: tensor.to(device)))
+                return layers, after.map(lambda tensor: tensor.detach().clone())
 
             return self._carried.advance(len(batch.order), advance)
 

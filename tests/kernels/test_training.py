@@ -1,17 +1,14 @@
-"""The compiled passes of a training step against their torch twins, and gradients with either."""
-
-from functools import partial
+"""The compiled passes of a training step against plain torch operations, values and gradients."""
 
 import pytest
 import torch
 
-from elmo.kernels import lstm
 from elmo.nn.char_cnn import CharCnn
-from elmo.nn.projected_lstm import LstmStack, ProjectedLstm, _run_compiled, lstm_cell_backward, lstm_cell_forward
+from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 
 SHAPES = [(1, 1), (2, 7), (3, 16), (5, 33), (130, 64)]
-# bfloat16: where the last bits differ, rounding may go to the neighbouring value
-TOLERANCE = {torch.float32: {"rtol": 1e-5, "atol": 5e-6}, torch.bfloat16: {"rtol": 8e-3, "atol": 1e-6}}
+# bfloat16: where the last bits differ, rounding may go to the neighbouring value, and beyond a limit
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 
 
 @pytest.fixture(autouse=True)
@@ -19,31 +16,31 @@ def seed():
     torch.manual_seed(0)
 
 
+def run_with_gradients(run, layer, *given, dtype):
+    """Values and every gradient of a fixed product with them."""
+    leaves = [tensor.clone().requires_grad_() for tensor in given[:1] + given[2:]]
+    results = run(leaves[0], given[1], *leaves[1:], dtype)
+    loss = sum((values * torch.linspace(-1, 1, values.numel()).view_as(values)).sum() for values in results)
+    return [*results, *torch.autograd.grad(loss, [*leaves, *layer.parameters()])]
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("clip", [None, 0.5])
+@pytest.mark.parametrize("projected", [True, False])
 @pytest.mark.parametrize(("num_rows", "cell_dim"), SHAPES)
-def test_forward_and_backward_equal_torch(library, num_rows, cell_dim, clip, dtype):
-    from_inputs, from_state = (2 * torch.randn(2, num_rows, 4 * cell_dim)).to(dtype)
-    bias, previous = torch.randn(4 * cell_dim), torch.randn(num_rows, cell_dim)
-    keep = (torch.rand(num_rows) > 0.3).float()
-    results = []
-    for forward in (lstm_cell_forward, partial(_run_compiled, lstm.lstm_cell_forward, library)):
-        gates, made = torch.empty(num_rows, 4 * cell_dim), [torch.empty(num_rows, cell_dim) for _ in range(2)]
-        h = torch.empty(num_rows, cell_dim, dtype=dtype)
-        forward(from_inputs, from_state, bias, previous, keep, clip, gates, *made, h)
-        results.append([gates, *made, h])
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, **TOLERANCE[one.dtype])
-    gates, cell, tanh_c, _ = results[0]
-    grad_h, grad_cell = torch.randn(num_rows, cell_dim).to(dtype), torch.randn(num_rows, cell_dim)
-    results = []
-    for back in (lstm_cell_backward, partial(_run_compiled, lstm.lstm_cell_backward, library)):
-        to_cell, to_gates = grad_cell.clone(), torch.empty(num_rows, 4 * cell_dim, dtype=dtype)
-        to_bias = torch.ones(4 * cell_dim)
-        back(gates, previous, keep, cell, tanh_c, grad_h, clip, to_cell, to_gates, to_bias)
-        results.append([to_cell, to_gates, to_bias])
-    for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, **TOLERANCE[one.dtype])
+def test_values_and_gradients_equal_those_of_torch(library, monkeypatch, num_rows, cell_dim, clip, dtype, projected):
+    monkeypatch.setattr("elmo.nn.projected_lstm.find_library", lambda: library)
+    dim = 6 if projected else cell_dim
+    layer = ProjectedLstm(
+        dim, cell_dim, dim, projected=projected, cell_clip=clip, projection_clip=clip, forget_bias=1.0
+    )
+    keep = (torch.rand(3, num_rows) > 0.3).float()
+    state = torch.randn(num_rows, dim), torch.randn(num_rows, cell_dim)
+    given = torch.randn(3, num_rows, dim), keep, *state
+    compiled = run_with_gradients(layer, layer, *given, dtype=dtype)
+    plain = run_with_gradients(layer._forward_steps, layer, *given, dtype=dtype)
+    for one, other in zip(compiled, plain, strict=True):
+        assert torch.linalg.vector_norm(one - other) <= TOLERANCE[dtype] * (1e-3 + torch.linalg.vector_norm(other))
 
 
 @pytest.mark.parametrize("filters", [((1, 1),), ((1, 3), (2, 16), (5, 37))])
@@ -63,29 +60,6 @@ def test_features_of_characters_and_their_gradients_equal_torch(kernels, monkeyp
         (features * weights).sum().backward()
         results.append([features.detach(), *(parameter.grad for parameter in cnn.parameters())])
     for one, other in zip(*results, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("projected", [True, False])
-def test_gradients_of_a_window_equal_those_of_autograd(kernels, projected):
-    torch.manual_seed(0)
-    dim = 6 if projected else 9
-    layer = ProjectedLstm(dim, 9, dim, projected=projected, cell_clip=0.4, projection_clip=0.3, forget_bias=1.0)
-    stack = LstmStack([layer], residual=False)
-    inputs = torch.randn(5, 3, dim, requires_grad=True)
-    state = stack.zero_state(3)
-    state.cell.normal_(), state.hidden.normal_()
-    keep = torch.ones(3, 5).t()  # not contiguous, as a stream's may be
-    (*_, outputs), _ = stack.forward_window(inputs, keep, state)
-    weights = torch.randn_like(outputs)
-    (outputs * weights).sum().backward()
-    found = [inputs.grad, *(parameter.grad for parameter in layer.parameters())]
-    inputs.grad = None
-    layer.zero_grad()
-    plain, _ = layer(inputs, keep.contiguous(), state.hidden[0], state.cell[0], torch.float32)
-    torch.testing.assert_close(outputs, plain, rtol=1e-5, atol=1e-6)
-    (plain * weights).sum().backward()
-    for one, other in zip(found, [inputs.grad, *(parameter.grad for parameter in layer.parameters())], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 

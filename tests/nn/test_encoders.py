@@ -12,7 +12,6 @@ from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, SoftmaxConf
 from elmo.nn import transformer
 from elmo.nn.bilm import BiLMState
 from elmo.nn.build import build_bilm
-from elmo.nn.encoder import TrainingOptions
 
 DIM = 8
 CONTEXT = 4
@@ -22,8 +21,8 @@ ENCODERS = {
 }
 
 
-def read_top(stack, *given):
-    layers, state = stack.forward_window(*given)
+def read_top(stack, *given, **options):
+    layers, state = stack.forward_window(*given, **options)
     return layers[-1], state
 
 
@@ -168,7 +167,7 @@ def test_dropout_is_drawn_anew_and_only_where_asked_for(kind):
     encoder = BILMS[kind].left_to_right
     words, keep, state = draw(5, 2, DIM), torch.ones(5, 2), encoder.zero_state(2)
     plain = [read_top(encoder, words, keep, state)[0] for _ in range(2)]
-    dropped = [read_top(encoder, words, keep, state, TrainingOptions(dropout=0.5))[0] for _ in range(2)]
+    dropped = [read_top(encoder, words, keep, state, dropout=0.5)[0] for _ in range(2)]
     assert torch.equal(*plain)
     assert not torch.allclose(*dropped)
 
@@ -177,7 +176,7 @@ def test_bfloat16_products_stay_near_and_the_rest_is_float32(kind):
     encoder = BILMS[kind].left_to_right
     words, keep, state = draw(9, 2, DIM), torch.ones(9, 2), encoder.zero_state(2)
     exact, _ = read_top(encoder, words, keep, state)
-    rounded, end = read_top(encoder, words, keep, state, TrainingOptions(product_dtype=torch.bfloat16))
+    rounded, end = read_top(encoder, words, keep, state, product_dtype=torch.bfloat16)
     torch.testing.assert_close(rounded, exact, rtol=0.05, atol=0.05)
     assert not torch.equal(rounded, exact)
     assert {tensor.dtype for tensor in (rounded, *end.tensors)} <= {torch.float32, torch.int64}

@@ -5,20 +5,9 @@ from torch import Tensor, nn
 
 
 def draw_normal(tensor: Tensor, std: float) -> None:
-    """Fill with N(0, std²)."""
+    """Fill with N(0, std²), except on the meta device, where torch would first import a compiler for seconds."""
     if not tensor.is_meta:
         nn.init.normal_(tensor, std=std)
-
-
-def draw_uniform(tensor: Tensor, bound: float) -> None:
-    """Fill with U(-bound, bound)."""
-    if not tensor.is_meta:
-        nn.init.uniform_(tensor, -bound, bound)
-
-
-def draw_glorot(tensor: Tensor) -> None:
-    """Fill with U(±√(6 / (rows + columns)))."""
-    draw_uniform(tensor, (6 / sum(tensor.shape)) ** 0.5)
 
 
 def make_embedding(num_rows: int, dim: int) -> nn.Embedding:

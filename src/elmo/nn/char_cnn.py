@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from elmo.kernels.characters import CharTable, fits_table
 from elmo.kernels.library import Library, find_library
-from elmo.nn import draw_normal, draw_uniform, make_embedding, make_linear
+from elmo.nn import draw_normal, make_embedding, make_linear
 
 INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input through
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
@@ -42,14 +42,14 @@ class CharCnn(nn.Module):
     ) -> None:
         super().__init__()
         self.embedding = make_embedding(num_characters, embedding_dim)
-        draw_uniform(self.embedding.weight, 1.0)
+        nn.init.uniform_(self.embedding.weight, -1.0, 1.0)
         self.convolutions = nn.ModuleList(nn.Conv1d(embedding_dim, channels, width) for width, channels in filters)
         for (width, _), convolution in zip(filters, self._convolutions(), strict=True):
             nn.init.zeros_(cast(Tensor, convolution.bias))
             if activation == "tanh":
                 draw_normal(convolution.weight, (width * embedding_dim) ** -0.5)
             else:
-                draw_uniform(convolution.weight, 0.05)
+                nn.init.uniform_(convolution.weight, -0.05, 0.05)
         self.max_width = max(width for width, _ in filters)
         self.activation = ACTIVATIONS[activation]
         num_features = sum(channels for _, channels in filters)

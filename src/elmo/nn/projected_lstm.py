@@ -1,11 +1,10 @@
 """One direction of the language model: projected LSTM layers with clipping and residual connections.
 
-State is passed in and out, never kept here, so the same input always gives the same output. A layer over a window
-of rows, with gradients, is one autograd step for all its time steps; what all steps share (inputs, weight
-gradients) is one matrix multiplication each.
+State is passed in and out, never kept here, so the same input always gives the same output. With the compiled
+kernels, a layer over a window of rows is one autograd step for all its time steps; what all steps share (inputs,
+weight gradients) is one matrix multiplication each.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -16,11 +15,7 @@ from torch import Tensor, nn
 
 from elmo.kernels import lstm as kernels
 from elmo.kernels.library import Library, find_library
-from elmo.nn import draw_glorot
-from elmo.nn.encoder import PLAIN, EncoderState, TrainingOptions
-
-sigmoid_backward = torch.ops.aten.sigmoid_backward
-tanh_backward = torch.ops.aten.tanh_backward
+from elmo.nn.encoder import EncoderState
 
 
 class LstmState(EncoderState):
@@ -57,26 +52,55 @@ class ProjectedLstm(nn.Module):
         self.projection_weight = nn.Parameter(torch.empty(output_dim, cell_dim)) if projected else None
         for name, parameter in self.named_parameters():
             if name != "bias":
-                draw_glorot(parameter)
+                nn.init.xavier_uniform_(parameter)
 
     def forward(
         self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, product_dtype: torch.dtype
     ) -> tuple[Tensor, Tensor]:
         """Run over (T, B, I) from hidden (B, D) and cell (B, H); `keep` (T, B) is 0 where a row starts from zero.
 
-        Returns the outputs (T, B, D) and the cells (T, B, H).
+        Returns the outputs (T, B, D) and the cells (T, B, H). Matrices are multiplied in `product_dtype`.
         """
+        is_float32 = inputs.device.type == "cpu" and self.bias.dtype == torch.float32
+        library = find_library() if is_float32 else None
+        if library is None:
+            return self._forward_steps(inputs, keep, hidden, cell, product_dtype)
         outputs, cells = LstmWindow.apply(  # type: ignore[no-untyped-call]
-            inputs, keep, hidden, cell, self.input_weight, self.state_weight, self._whole_bias(),
+            library, inputs, keep, hidden, cell, self.input_weight, self.state_weight, self._whole_bias(),
             self.projection_weight, self.cell_clip, self.projection_clip, product_dtype,
         )  # fmt: skip
         return outputs, cells
+
+    def _forward_steps(
+        self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, product_dtype: torch.dtype
+    ) -> tuple[Tensor, Tensor]:
+        """Do the same in torch operations: on a GPU, or where the kernels are not compiled."""
+        bias, state_weight = self._whole_bias(), self.state_weight.to(product_dtype)
+        from_inputs = F.linear(inputs.to(product_dtype), self.input_weight.to(product_dtype))
+        outputs, cells = [], []
+        for step_inputs, step_keep in zip(from_inputs, keep[..., None], strict=True):
+            from_state = F.linear((hidden * step_keep).to(product_dtype), state_weight)
+            gates = step_inputs.to(bias.dtype) + from_state + bias
+            input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
+            cell = forget_gate.sigmoid() * (cell * step_keep) + input_gate.sigmoid() * candidate.tanh()
+            cell = _clip(cell, self.cell_clip)
+            hidden = output_gate.sigmoid() * cell.tanh()
+            if self.projection_weight is not None:
+                hidden = F.linear(hidden.to(product_dtype), self.projection_weight.to(product_dtype)).to(bias.dtype)
+                hidden = _clip(hidden, self.projection_clip)
+            outputs.append(hidden)
+            cells.append(cell)
+        return torch.stack(outputs), torch.stack(cells)
 
     def _whole_bias(self) -> Tensor:
         if not self.forget_bias:
             return self.bias
         unlearned = self.bias.new_full((self.cell_dim,), self.forget_bias)
         return self.bias + F.pad(unlearned, (self.cell_dim, 2 * self.cell_dim))
+
+
+def _clip(values: Tensor, limit: float | None) -> Tensor:
+    return values if limit is None else values.clamp(-limit, limit)
 
 
 class LstmStack(nn.Module):
@@ -101,8 +125,7 @@ class LstmStack(nn.Module):
         """
         ends, rows = torch.tensor(lengths, device=inputs.device), torch.arange(len(inputs), device=inputs.device)
         keep = inputs.new_ones(inputs.shape[1], len(inputs))
-        options = TrainingOptions(product_dtype=inputs.dtype)
-        layers, hiddens, cells = self._run(inputs.transpose(0, 1), keep, state, options)
+        layers, hiddens, cells = self._run(inputs.transpose(0, 1), keep, state, 0.0, inputs.dtype)
         last, is_read = (ends - 1).clamp(min=0), (ends > 0)[:, None]
         hidden = torch.stack([outputs[last, rows] for outputs in hiddens])
         cell = torch.stack([values[last, rows] for values in cells])
@@ -111,27 +134,33 @@ class LstmStack(nn.Module):
         return [layer.transpose(0, 1) * mask for layer in layers], end
 
     def forward_window(
-        self, inputs: Tensor, keep: Tensor, state: EncoderState, options: TrainingOptions = PLAIN
+        self,
+        inputs: Tensor,
+        keep: Tensor,
+        state: EncoderState,
+        *,
+        dropout: float = 0.0,
+        product_dtype: torch.dtype = torch.float32,
     ) -> tuple[list[Tensor], LstmState]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 
         Each layer's input is dropped out, and the residual adds what was left, as bilm-tf trains.
         """
         assert isinstance(state, LstmState)
-        layers, hiddens, cells = self._run(inputs, keep, state, options)
+        layers, hiddens, cells = self._run(inputs, keep, state, dropout, product_dtype)
         hidden, cell = (torch.stack([values[-1] for values in sequences]) for sequences in (hiddens, cells))
         return layers, LstmState(hidden.detach(), cell.detach())
 
     def _run(
-        self, inputs: Tensor, keep: Tensor, state: LstmState, options: TrainingOptions
+        self, inputs: Tensor, keep: Tensor, state: LstmState, dropout: float, product_dtype: torch.dtype
     ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Return what each layer passes on (T, B, D), its outputs without the residual, and its cells."""
         layers, hiddens, all_cells = [], [], []
-        for number, layer in enumerate(self.layers):
-            inputs = F.dropout(inputs, options.dropout, training=options.dropout > 0)
-            outputs, cells = layer(inputs, keep, state.hidden[number], state.cell[number], options.product_dtype)
+        for layer, hidden, cell in zip(self.layers, state.hidden, state.cell, strict=True):
+            inputs = F.dropout(inputs, dropout, training=dropout > 0)
+            outputs, cells = layer(inputs, keep, hidden, cell, product_dtype)
             # The recurrent state never contains the residual; only what is passed on does.
-            inputs = outputs + inputs if self.residual and number > 0 else outputs
+            inputs = outputs + inputs if self.residual and layers else outputs
             layers.append(inputs)
             hiddens.append(outputs)
             all_cells.append(cells)
@@ -139,15 +168,15 @@ class LstmStack(nn.Module):
 
 
 class LstmWindow(torch.autograd.Function):
-    """outputs (T, B, D) and cells (T, B, H) from inputs (T, B, I) and the state before them.
+    """outputs (T, B, D) and cells (T, B, H) from inputs (T, B, I) and the state before them, on the CPU in float32.
 
-    Rows are streams of sentences; `keep` is 0 where a sentence starts, so that it starts from a zero state.
-    Matrices are multiplied in `product_dtype`; everything else has the dtype of the weights.
+    Compiled kernels run what is between the matrix multiplications, which are in `product_dtype`.
     """
 
     @staticmethod
     def forward(
         ctx: Any,
+        library: Library,
         inputs: Tensor,
         keep: Tensor,
         hidden: Tensor,
@@ -166,11 +195,9 @@ class LstmWindow(torch.autograd.Function):
         input_weight, state_weight = input_weight.to(product_dtype), state_weight.to(product_dtype)
         from_inputs = F.linear(inputs.flatten(0, 1), input_weight).view(num_steps, num_rows, -1)
         from_state = torch.empty_like(from_inputs[0])
-        same = product_dtype == bias.dtype
-        gates = from_inputs if same else torch.empty_like(from_inputs, dtype=bias.dtype)
+        gates = from_inputs if product_dtype == torch.float32 else torch.empty_like(from_inputs, dtype=torch.float32)
         if projection_weight is not None:
             projection_weight = projection_weight.to(product_dtype)
-        cell_forward, _ = _choose_passes(gates)
         first_cell, keep = cell.contiguous(), keep.contiguous()
         before_hidden = inputs.new_empty((num_steps, *hidden.shape))
         cells = gates.new_empty((num_steps, *cell.shape))
@@ -180,23 +207,20 @@ class LstmWindow(torch.autograd.Function):
             torch.mul(hidden, keep[step, :, None], out=before_hidden[step])
             torch.mm(before_hidden[step], state_weight.t(), out=from_state)
             previous = cells[step - 1] if step else first_cell
-            cell_forward(
-                from_inputs[step], from_state, bias, previous, keep[step], cell_clip,
-                gates[step], cells[step], tanh_c[step], h[step],
+            run_kernel(
+                kernels.lstm_cell_forward, library, from_inputs[step], from_state, bias, previous, keep[step],
+                cell_clip, gates[step], cells[step], tanh_c[step], h[step],
             )  # fmt: skip
-            if projection_weight is None:
-                outputs[step] = h[step]
-            elif projection_clip is None:
-                outputs[step] = h[step] @ projection_weight.t()
-            else:
-                projected = h[step] @ projection_weight.t()
-                outputs[step] = projected.clamp_(-projection_clip, projection_clip)
+            hidden = h[step] if projection_weight is None else h[step] @ projection_weight.t()
+            if projection_weight is not None and projection_clip is not None:
+                hidden.clamp_(-projection_clip, projection_clip)
+            outputs[step] = hidden
             hidden = outputs[step]
         ctx.save_for_backward(
             inputs, keep, input_weight, state_weight, projection_weight,
             gates, before_hidden, first_cell, cells, tanh_c, h, outputs,
         )  # fmt: skip
-        ctx.cell_clip, ctx.projection_clip = cell_clip, projection_clip
+        ctx.library, ctx.cell_clip, ctx.projection_clip = library, cell_clip, projection_clip
         ctx.set_materialize_grads(False)
         return outputs, cells
 
@@ -208,7 +232,6 @@ class LstmWindow(torch.autograd.Function):
             gates, before_hidden, first_cell, cells, tanh_c, h, outputs,
         ) = ctx.saved_tensors  # fmt: skip
         num_steps, dtype = len(inputs), inputs.dtype
-        _, cell_backward = _choose_passes(gates)
         grad_gates = torch.empty_like(gates, dtype=dtype)
         grad_bias = gates.new_zeros(gates.shape[2])
         grad_projected = torch.empty_like(outputs, dtype=dtype)
@@ -217,17 +240,16 @@ class LstmWindow(torch.autograd.Function):
             grad_output = grad_hidden.clone() if grad_outputs is None else grad_outputs[step] + grad_hidden
             if grad_cells is not None:
                 grad_cell += grad_cells[step]
-            if projection_weight is None:
-                grad_h = grad_output.to(dtype)
-            else:
-                if ctx.projection_clip is not None:
-                    _stop_where_clipped(grad_output, outputs[step], ctx.projection_clip)
-                grad_projected[step] = grad_output
-                grad_h = grad_projected[step] @ projection_weight
+            if projection_weight is not None and ctx.projection_clip is not None:  # none where it was clipped
+                limits = (-ctx.projection_clip, ctx.projection_clip)
+                torch.ops.aten.hardtanh_backward(grad_output, outputs[step], *limits, grad_input=grad_output)
+            grad_h = grad_projected[step] = grad_output.to(dtype)
+            if projection_weight is not None:
+                grad_h = grad_h @ projection_weight
             previous = cells[step - 1] if step else first_cell
-            cell_backward(
-                gates[step], previous, keep[step], cells[step], tanh_c[step], grad_h, ctx.cell_clip,
-                grad_cell, grad_gates[step], grad_bias,
+            run_kernel(
+                kernels.lstm_cell_backward, ctx.library, gates[step], previous, keep[step], cells[step], tanh_c[step],
+                grad_h, ctx.cell_clip, grad_cell, grad_gates[step], grad_bias,
             )  # fmt: skip
             grad_hidden = (grad_gates[step] @ state_weight) * keep[step, :, None]
         flat = grad_gates.flatten(0, 1)
@@ -235,6 +257,7 @@ class LstmWindow(torch.autograd.Function):
         if projection_weight is not None:
             grad_projection = (grad_projected.flatten(0, 1).t() @ h.flatten(0, 1)).to(gates.dtype)
         return (
+            None,
             (flat @ input_weight).to(gates.dtype).view(inputs.shape),
             None,
             grad_hidden,
@@ -249,18 +272,7 @@ class LstmWindow(torch.autograd.Function):
         )
 
 
-def _choose_passes(gates: Tensor) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return what happens between a step's multiplications: compiled on the CPU, or torch."""
-    library = find_library() if gates.device.type == "cpu" and gates.dtype == torch.float32 else None
-    if library is None:
-        return lstm_cell_forward, lstm_cell_backward
-    return (
-        functools.partial(_run_compiled, kernels.lstm_cell_forward, library),
-        functools.partial(_run_compiled, kernels.lstm_cell_backward, library),
-    )
-
-
-def _run_compiled(kernel: Callable[..., None], library: Library, *arguments: Tensor | float | None) -> None:
+def run_kernel(kernel: Callable[..., None], library: Library, *arguments: Tensor | float | None) -> None:
     """Call a kernel with the memory of tensors; it knows bfloat16 as the uint16 of its bits."""
     kernel(library, *(_view(value) if isinstance(value, Tensor) else value for value in arguments))
 
@@ -269,63 +281,3 @@ def _view(tensor: Tensor) -> Any:
     if tensor.dtype == torch.bfloat16:
         return tensor.detach().view(torch.int16).numpy().view(np.uint16)
     return tensor.detach().numpy()
-
-
-def lstm_cell_forward(
-    from_inputs: Tensor,
-    from_state: Tensor,
-    bias: Tensor,
-    previous: Tensor,
-    keep: Tensor,
-    cell_clip: float | None,
-    gates: Tensor,
-    cell: Tensor,
-    tanh_c: Tensor,
-    h: Tensor,
-) -> None:
-    """Do what kernels.lstm.lstm_cell_forward does, in torch operations."""
-    torch.add(from_inputs.to(bias.dtype) + from_state, bias, out=gates)
-    cell_dim = cell.shape[1]
-    gates[:, : 2 * cell_dim].sigmoid_()
-    gates[:, 2 * cell_dim : 3 * cell_dim].tanh_()
-    gates[:, 3 * cell_dim :].sigmoid_()
-    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
-    torch.mul(previous, keep[:, None], out=cell)
-    cell.mul_(forget_gate).addcmul_(input_gate, candidate)
-    if cell_clip is not None:
-        cell.clamp_(-cell_clip, cell_clip)
-    torch.tanh(cell, out=tanh_c)
-    torch.mul(output_gate, tanh_c, out=h)
-
-
-def lstm_cell_backward(
-    gates: Tensor,
-    previous: Tensor,
-    keep: Tensor,
-    cell: Tensor,
-    tanh_c: Tensor,
-    grad_h: Tensor,
-    cell_clip: float | None,
-    grad_cell: Tensor,
-    grad_gates: Tensor,
-    grad_bias: Tensor,
-) -> None:
-    """Do what kernels.lstm.lstm_cell_backward does, in torch operations."""
-    input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
-    grad_h = grad_h.to(gates.dtype)
-    to_output = sigmoid_backward(grad_h * tanh_c, output_gate)
-    grad_cell += tanh_backward(grad_h * output_gate, tanh_c)
-    if cell_clip is not None:
-        _stop_where_clipped(grad_cell, cell, cell_clip)
-    to_input = sigmoid_backward(grad_cell * candidate, input_gate)
-    to_forget = sigmoid_backward(grad_cell * (previous * keep[:, None]), forget_gate)
-    to_candidate = tanh_backward(grad_cell * input_gate, candidate)
-    joined = torch.cat([to_input, to_forget, to_candidate, to_output], dim=1)
-    grad_gates.copy_(joined)
-    grad_bias += joined.sum(dim=0)
-    grad_cell.mul_(forget_gate).mul_(keep[:, None])
-
-
-def _stop_where_clipped(gradient: Tensor, clipped: Tensor, clip: float) -> None:
-    """Set the gradient to zero where its value was clipped, in place."""
-    torch.ops.aten.hardtanh_backward(gradient, clipped, -clip, clip, grad_input=gradient)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.nn import draw_glorot, draw_normal
+from elmo.nn import draw_normal
 
 RARITY_FLOOR = 1e-3  # added to the words' weights before their logarithm
 
@@ -27,7 +27,7 @@ class SentenceHead(nn.Module):
         self.projection = nn.Parameter(torch.empty(output_dim, (num_heads + 1) * input_dim + static_dim))
         self.bias = nn.Parameter(torch.zeros(output_dim))
         draw_normal(self.queries, 0.1 * input_dim**-0.5)
-        draw_glorot(self.projection)
+        nn.init.xavier_uniform_(self.projection)
 
     def forward(self, layers: Tensor, static: Tensor, weights: Tensor, lengths: Tensor) -> Tensor:
         """Return vectors (S, output_dim) of length 1 for S sentences of one word or more; see `features`."""

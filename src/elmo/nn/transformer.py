@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.nn import draw_normal, make_linear
-from elmo.nn.encoder import PLAIN, EncoderState, TrainingOptions
+from elmo.nn.encoder import EncoderState
 
 # Long rows are read in windows of this many steps, which bounds the memory that attention takes.
 STEPS_AT_ONCE = 256
@@ -118,14 +118,20 @@ class TransformerStack(nn.Module):
             window = inputs[:, start : start + STEPS_AT_ONCE]
             num_read = (left - start).clamp(0, window.shape[1])
             begin = (state.keys.shape[2] - state.num_kept[0])[:, None].expand(window.shape[:2])
-            outputs, state = self._read(window, begin, num_read, state)
+            outputs, state = self._run(window, begin, num_read, state)
             windows.append(outputs)
         streams = [torch.cat(parts, dim=1) for parts in zip(*windows, strict=True)]
         padding = (0, 0, 0, num_steps - streams[0].shape[1])
         return [F.pad(self.norm(stream), padding).masked_fill(past_end, 0.0) for stream in streams], state
 
     def forward_window(
-        self, inputs: Tensor, keep: Tensor, state: EncoderState, options: TrainingOptions = PLAIN
+        self,
+        inputs: Tensor,
+        keep: Tensor,
+        state: EncoderState,
+        *,
+        dropout: float = 0.0,
+        product_dtype: torch.dtype = torch.float32,
     ) -> tuple[list[Tensor], TransformerState]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 
@@ -138,15 +144,14 @@ class TransformerStack(nn.Module):
         steps = torch.arange(num_kept, num_kept + num_steps, device=inputs.device)
         starts = torch.where(keep.t() == 0, steps, num_kept - state.num_kept.t())  # (B, T)
         begin = starts.cummax(dim=1).values
-        mixed = options.product_dtype != torch.float32
-        with torch.autocast(inputs.device.type, options.product_dtype, enabled=mixed):
-            inputs = F.dropout(inputs.transpose(0, 1), options.dropout, training=options.dropout > 0)
+        with torch.autocast(inputs.device.type, product_dtype, enabled=product_dtype != torch.float32):
+            inputs = F.dropout(inputs.transpose(0, 1), dropout, training=dropout > 0)
             num_read = steps.new_full((num_rows,), num_steps)
-            outputs, state = self._read(inputs, begin, num_read, state, options.dropout)
+            outputs, state = self._run(inputs, begin, num_read, state, dropout)
             layers = [self.norm(output).transpose(0, 1) for output in outputs]
-        return layers, state.detach()
+        return layers, state.map(Tensor.detach)
 
-    def _read(
+    def _run(
         self, inputs: Tensor, begin: Tensor, num_read: Tensor, state: TransformerState, dropout: float = 0.0
     ) -> tuple[list[Tensor], TransformerState]:
         """Run all layers over (B, T, D), of which `num_read` (B,) are real, after the K positions of `state`.

@@ -19,7 +19,6 @@ from elmo.config import ModelConfig, SentenceConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ConfigError
 from elmo.model import Elmo
-from elmo.nn import draw_glorot
 from elmo.nn.sentence_head import SentenceHead
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.objectives import (
@@ -200,7 +199,7 @@ class WordDistillation(AuxiliaryObjective):
         super().__init__()
         self._weight = weight
         linear = nn.Linear(input_dim, output_dim)
-        draw_glorot(linear.weight)
+        nn.init.xavier_uniform_(linear.weight)
         self.maps = nn.Sequential(linear)
         self._regression = Regression()
 

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
-from elmo.nn.encoder import TrainingOptions
 from elmo.nn.softmax import NegativeSamples
 from elmo.pretrain.distributed import average_weights, combine_gradients, own_rank
 from elmo.pretrain.objectives import SentenceBatch, list_objectives
@@ -115,8 +114,13 @@ class Objective(nn.Module):
         sides, ends = [], []
         for stack, start, index in zip(stacks, starts, batch.word_index, strict=True):
             words = F.embedding(index, distinct)
-            options = TrainingOptions(self.dropout if self.training else 0.0, self.product_dtype)
-            layers, end = stack.forward_window(words, batch.keep, start, options)
+            layers, end = stack.forward_window(
+                words,
+                batch.keep,
+                start,
+                dropout=self.dropout if self.training else 0.0,
+                product_dtype=self.product_dtype,
+            )
             sides.append([words, *layers])
             ends.append(end)
         return sides, BiLMState(ends[0], ends[1])
