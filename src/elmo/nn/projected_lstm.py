@@ -155,7 +155,8 @@ class LstmStack(nn.Module):
         self, inputs: Tensor, keep: Tensor, state: LstmState, dropout: float, product_dtype: torch.dtype
     ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
         """Return what each layer passes on (T, B, D), its outputs without the residual, and its cells."""
-        layers, hiddens, all_cells = [], [], []
+        layers: list[Tensor] = []
+        hiddens, all_cells = [], []
         for layer, hidden, cell in zip(self.layers, state.hidden, state.cell, strict=True):
             inputs = F.dropout(inputs, dropout, training=dropout > 0)
             outputs, cells = layer(inputs, keep, hidden, cell, product_dtype)
