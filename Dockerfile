@@ -23,5 +23,5 @@ ENV PATH=/opt/elmo/bin:$PATH PYTHONDONTWRITEBYTECODE=1 HF_HUB_OFFLINE=1 ELMO_SER
 USER 10001:10001
 EXPOSE 8600
 HEALTHCHECK --interval=30s --timeout=5s --start-period=30s \
-    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"ELMO_SERVE_PORT\"]}/healthz', timeout=4)"]
+    CMD ["python", "-c", "import os, urllib.request as u; u.urlopen(f'http://127.0.0.1:{os.environ[\"ELMO_SERVE_PORT\"]}/health', timeout=4)"]
 ENTRYPOINT ["elmo", "serve"]

@@ -252,7 +252,7 @@ class Http(Target):
         from elmo.serve.settings import Settings
 
         served = Served({"tiny": ServedModel("tiny", make_language_model(), None)}, {})
-        self.app = create_app(Settings(batch_wait_ms=0), served)
+        self.app = create_app(Settings(), served)
         self.paths = ["/v1/embeddings", "/embed", "/similarity", "/substitutes", "/score", "/senses"]
         self.loop = asyncio.new_event_loop()
         self.lifespan = self.app.router.lifespan_context(self.app)

@@ -1,7 +1,5 @@
 """Settings come from flags or the environment; what is served has names."""
 
-import os
-
 import pytest
 
 from elmo.errors import ConfigError
@@ -84,16 +82,6 @@ def test_an_index_of_another_model_is_refused(language_folder, tiny_model, tmp_p
     build_index(tiny_model, tmp_path / "index", [str(tmp_path / "text.txt")])
     with pytest.raises(ConfigError, match="with a model that is not served"):
         open_served(Settings(models=(str(language_folder),), indexes=(str(tmp_path / "index"),), threads=1))
-
-
-def test_the_key_comes_from_a_file(tmp_path):
-    path = tmp_path / "key"
-    path.write_text("secret\n")
-    assert Settings(api_key_file=os.fspath(path)).read_api_key() == "secret"
-    for wrong in (b"two words\n", b"\xff\xfekey\n"):
-        path.write_bytes(wrong)
-        with pytest.raises(ConfigError, match="is no key: it is empty, or has spaces"):
-            Settings(api_key_file=os.fspath(path)).read_api_key()
 
 
 def test_a_task_shares_the_served_model_it_was_trained_with(language_folder, tagger):

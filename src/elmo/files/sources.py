@@ -270,7 +270,7 @@ def damage_reported(source: Source, where: Callable[[], str] = lambda: "") -> It
     """Raise InputError for what a truncated or damaged file causes; `where` says how far it was read."""
     try:
         yield
-    except (EOFError, OSError, zlib.error, lzma.LZMAError, *_errors_of_libraries()) as error:
+    except _list_errors() as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise  # a fault of the disk, not of what the file holds
         place = f" {where()}" if where() else ""
@@ -280,10 +280,11 @@ def damage_reported(source: Source, where: Callable[[], str] = lambda: "") -> It
         ) from error
 
 
-def _errors_of_libraries() -> list[type[Exception]]:
-    """Return the exceptions of optional libraries for damaged data; one that was not imported raises none."""
-    errors = {"pyarrow": "ArrowException", "zstandard": "ZstdError"}
-    return [getattr(sys.modules[name], error) for name, error in errors.items() if sys.modules.get(name)]
+def _list_errors() -> tuple[type[Exception], ...]:
+    """Return the exceptions for damaged data; an optional library that was not imported raises none."""
+    optional = {"pyarrow": "ArrowException", "zstandard": "ZstdError"}
+    of_libraries = [getattr(sys.modules[name], error) for name, error in optional.items() if sys.modules.get(name)]
+    return EOFError, OSError, zlib.error, lzma.LZMAError, *of_libraries
 
 
 # --- bytes -> lines of text

@@ -3,41 +3,33 @@
 Any ASGI server can run it; server.py uses uvicorn.
 """
 
-import hashlib
+import mimetypes
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Security
 from fastapi.security import HTTPBearer
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
+from starlette.staticfiles import StaticFiles
 
 from elmo import __version__
 from elmo.serve import routes
 from elmo.serve.batching import Batcher
 from elmo.serve.errors import JsonResponse, Problem, add_error_handlers
 from elmo.serve.middleware import Gate, Metrics
-from elmo.serve.requests import CallOf, Service
+from elmo.serve.requests import Service, ServiceOf
 from elmo.serve.served import Served, open_served
 from elmo.serve.settings import Settings, read_settings
 
 _ABOUT = "Contextual word vectors from bidirectional language models."
-_LIMITS = ("max_body_bytes", "max_sentences", "max_words", "max_sentence_words", "max_values", "max_seconds")
-# GET of these paths and of the page needs no key; everything else does.
-PUBLIC_PATHS = ("/health", "/healthz", "/readyz", "/openapi.json")
-_MEDIA_TYPES = {
-    "html": "text/html", "css": "text/css", "js": "text/javascript", "json": "application/json",
-    "svg": "image/svg+xml", "wasm": "application/wasm",
-}  # fmt: skip
-_PAGE_HEADERS = {
-    "Cache-Control": "no-cache",
-    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
-    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
+_LIMITS = ("max_body_bytes", "max_words", "max_values", "max_seconds")
+# GET of these paths and of the files of the page needs no key; everything else does.
+PUBLIC_PATHS = ("/", "/docs", "/health", "/readyz", "/openapi.json")
 
 router, health_router = APIRouter(), APIRouter()
 
@@ -55,9 +47,9 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
     routers += [routes.neighbors_router] if service.served.has_index else []
     routers += [routes.tasks_router] if service.served.tasks else []
     # The scheme is for the OpenAPI document; Gate checks the key.
-    has_key = settings.read_api_key() is not None
+    scheme = [] if settings.api_key is None else [Security(HTTPBearer(auto_error=False))]
     for each in routers:
-        app.include_router(each, dependencies=[Security(HTTPBearer(auto_error=False))] if has_key else [])
+        app.include_router(each, dependencies=scheme)
     app.include_router(health_router)
     public = (*PUBLIC_PATHS, *_add_page(app))
     add_error_handlers(app)
@@ -65,10 +57,8 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
     if settings.cors_origins:  # the middleware that is added last is the first to receive a request
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST"],
-            allow_headers=["authorization", "content-type", "x-api-key"],
+            allow_headers=["authorization", "content-type"],
         )  # fmt: skip
-    for model in service.served.models.values():
-        service.metrics.watch_cache(model.name, lambda elmo=model.elmo: elmo.cache_info().hit_rate)  # type: ignore[misc]
     return app
 
 
@@ -81,29 +71,23 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
 
 
 @router.get("/models")
-async def list_served(call: CallOf) -> JsonResponse:
+async def list_served(service: ServiceOf) -> JsonResponse:
     """Return the models and tasks that are served, and the limits of a request."""
-    models = [model.describe() for model in call.served.models.values()]
-    limits = {name: getattr(call.settings, name) for name in _LIMITS}
-    return JsonResponse({"models": models, "tasks": call.served.describe_tasks(), "limits": limits})
-
-
-@router.get("/tasks")
-async def list_tasks(call: CallOf) -> JsonResponse:
-    """Return the trained tasks that are served."""
-    return JsonResponse({"tasks": call.served.describe_tasks()})
+    models = [model.describe() for model in service.served.models.values()]
+    limits = {name: getattr(service.settings, name) for name in _LIMITS}
+    return JsonResponse({"models": models, "tasks": service.served.describe_tasks(), "limits": limits})
 
 
 @router.get("/v1/models")
-async def list_models(call: CallOf) -> JsonResponse:
+async def list_models(service: ServiceOf) -> JsonResponse:
     """Return the models in OpenAI's shape."""
-    return JsonResponse({"object": "list", "data": [_describe_model(name) for name in call.served.models]})
+    return JsonResponse({"object": "list", "data": [_describe_model(name) for name in service.served.models]})
 
 
 @router.get("/v1/models/{name:path}")
-async def describe_model(name: str, call: CallOf) -> JsonResponse:
+async def describe_model(name: str, service: ServiceOf) -> JsonResponse:
     """Return one model in OpenAI's shape."""
-    return JsonResponse(_describe_model(call.served.model(name).name))
+    return JsonResponse(_describe_model(service.served.model(name).name))
 
 
 def _describe_model(name: str) -> dict[str, Any]:
@@ -111,25 +95,24 @@ def _describe_model(name: str) -> dict[str, Any]:
 
 
 @router.get("/metrics", response_class=Response)
-async def report_metrics(call: CallOf) -> Response:
+async def report_metrics(service: ServiceOf) -> Response:
     """Return the metrics for Prometheus."""
-    return Response(call.service.metrics.render(), media_type=call.service.metrics.content_type)
+    return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
 @health_router.get("/health")
-@health_router.get("/healthz")
-async def check_health(call: CallOf) -> JsonResponse:
+async def check_health(service: ServiceOf) -> JsonResponse:
     """Return 200 as long as anything can be computed."""
-    batcher = call.service.batcher
+    batcher = service.batcher
     if batcher is None or not batcher.is_alive:
         raise Problem(503, "not_alive", "The computing thread has ended; restart the server.")
     return JsonResponse({"status": "ok"})
 
 
 @health_router.get("/readyz")
-async def check_readiness(call: CallOf) -> JsonResponse:
+async def check_readiness(service: ServiceOf) -> JsonResponse:
     """Return 200 while requests are accepted."""
-    batcher = call.service.batcher
+    batcher = service.batcher
     if batcher is None or not batcher.is_alive or batcher.is_full:
         message = "No request is accepted now: the server is stopping, or its queue is full."
         raise Problem(503, "not_ready", message, headers={"Retry-After": "1"})
@@ -137,20 +120,16 @@ async def check_readiness(call: CallOf) -> JsonResponse:
 
 
 def _add_page(app: FastAPI) -> list[str]:
-    """Add the page and return its paths; the files are read now: no request opens one."""
-    folder = files("elmo.serve") / "page"
-    contents = {f"/page/{file.name}": file.read_bytes() for file in folder.iterdir() if file.is_file()}
-    contents |= {"/": contents["/page/index.html"], "/docs": contents["/page/docs.html"]}
+    """Add the page, and return the paths of its files."""
+    folder = Path(str(files("elmo.serve") / "page"))
+    static = StaticFiles(directory=folder)
+    mimetypes.add_type("text/javascript", ".js")  # not on every Windows
 
-    async def send_file(request: Request) -> Response:
-        path = request.scope["route"].path
-        tag = f'"{hashlib.sha256(contents[path]).hexdigest()[:16]}"'
-        headers = {**_PAGE_HEADERS, "ETag": tag}
-        if request.headers.get("if-none-match") == tag:
-            return Response(status_code=304, headers=headers)
-        media_type = _MEDIA_TYPES[path.rpartition(".")[2] if "." in path else "html"]
-        return Response(contents[path], media_type=media_type, headers=headers)
+    async def send_page(request: Request) -> Response:
+        name = "docs.html" if request.scope["route"].path == "/docs" else "index.html"
+        return await static.get_response(name, request.scope)
 
-    for path in contents:
-        app.add_api_route(path, send_file, methods=["GET", "HEAD"], include_in_schema=False)
-    return list(contents)
+    for path in ("/", "/docs"):
+        app.add_api_route(path, send_page, methods=["GET", "HEAD"], include_in_schema=False)
+    app.mount("/page", static)
+    return [f"/page/{file.name}" for file in folder.iterdir()]

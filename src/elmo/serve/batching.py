@@ -1,15 +1,16 @@
 """Sentences of many requests -> one call of the model, whose results are returned to each request.
 
 One thread computes. In the meantime requests queue up; an idle thread waits a few milliseconds for more of them.
-The queue is bounded in words and in requests. A long request is split, so that short ones wait less.
+The queue is bounded in words. A long request is cut into chunks that take turns with those of other requests.
 """
 
 import asyncio
 import contextlib
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from elmo.heap import return_free_memory
@@ -18,7 +19,8 @@ from elmo.serve.middleware import Metrics
 from elmo.serve.settings import Settings
 
 Words = Sequence[str]
-LARGEST_SHARE = 0.5  # of a batch, for one request while others wait
+CHUNKS_PER_BATCH = 2  # of a long request that is alone
+WAIT_SECONDS = 0.003  # for other requests
 IDLE_SECONDS = 10.0  # after which free memory is returned to the system
 CLOSING_SECONDS = 5.0
 
@@ -31,40 +33,27 @@ class Work:
     compute: Callable[[list[Words]], Sequence[Any]]  # one result per sentence
 
 
-@dataclass(eq=False)
-class _Job:
-    work: Work
-    sentences: Sequence[Words]
-    future: "asyncio.Future[list[Any]]"
-    arrived: float
-    results: list[Any] = field(default_factory=list)
-    num_taken: int = 0  # sentences that have been put into batches
-
-
 class _Chunk(NamedTuple):
-    job: _Job
-    sentences: Sequence[Words]
+    work: Work
+    sentences: list[Words]
+    num_words: int
+    future: "asyncio.Future[Sequence[Any]]"
 
 
 class Batcher:
     """The queue of requests and the thread that computes them; used from the event loop's thread."""
 
     def __init__(self, metrics: Metrics, settings: Settings) -> None:
-        self._metrics, self._batch_words, self._wait_seconds = (
-            metrics,
-            settings.batch_words,
-            settings.batch_wait_ms / 1000,
-        )
-        # The boundaries of sentences count too.
-        self._queue_words = settings.queue_words + 2 * settings.max_sentences
-        self._queue_requests = settings.queue_requests
-        self._waiting: dict[_Job, int] = {}  # in order of arrival, with the words left of each
-        self._num_words = 0
+        self._metrics, self._settings = metrics, settings
+        self._waiting: deque[deque[_Chunk]] = deque()  # the remaining chunks of each request
+        self._num_words = 0  # of all of them
+        self._waiting_since = 0.0
         self._is_closing = False
         self._changed = threading.Condition()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="elmo-compute", daemon=True)
         self._thread.start()
+        metrics.waiting_words.set_function(lambda: self._num_words)
 
     @property
     def is_alive(self) -> bool:
@@ -74,24 +63,43 @@ class Batcher:
     @property
     def is_full(self) -> bool:
         """Whether a request of one word would be rejected."""
-        return self._num_words + _weigh(["word"]) > self._queue_words or len(self._waiting) >= self._queue_requests
+        return self._num_words + count_words([["word"]]) > self._settings.queue_words
 
-    def submit(self, work: Work, sentences: Sequence[Words]) -> "asyncio.Future[list[Any]]":
-        """Return a future of one result per sentence, in their order; cancel it to skip what is not computed yet."""
-        num_words = sum(map(_weigh, sentences))
+    async def compute(self, work: Work, sentences: Sequence[Words]) -> list[Any]:
+        """Return one result per sentence, in their order; if cancelled, what is left of them is not computed."""
+        chunks = deque(self._cut(work, sentences))
+        futures, num_words = [chunk.future for chunk in chunks], count_words(sentences)
         with self._changed:
             if self._is_closing:
-                raise _refuse("stopping", "The server is stopping; try another server, or again later.", 5)
-            if self._num_words + num_words > self._queue_words or len(self._waiting) >= self._queue_requests:
+                message = "The server is stopping; try another server, or again later."
+                raise Problem(503, "stopping", message, headers={"Retry-After": "5"})
+            if self._num_words + num_words > self._settings.queue_words:
                 self._metrics.refused.labels("queue_full").inc()
                 message = f"{self._num_words} words of {len(self._waiting)} requests are in the queue; try again later."
-                raise _refuse("overloaded", message, 1)
-            job = _Job(work, sentences, self._loop.create_future(), time.monotonic())
-            self._waiting[job] = num_words
-            self._count(num_words)
+                raise Problem(503, "overloaded", message, headers={"Retry-After": "1"})
+            if not self._waiting:
+                self._waiting_since = time.monotonic()
+            self._waiting.append(chunks)
+            self._num_words += num_words
             self._changed.notify()
-        job.future.add_done_callback(lambda _: self._forget(job))
-        return job.future
+        try:
+            return [result for results in await asyncio.gather(*futures) for result in results]
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _cut(self, work: Work, sentences: Sequence[Words]) -> Iterator[_Chunk]:
+        """Yield the sentences in chunks; one is never cut, so it may exceed the size."""
+        size = self._settings.batch_words // CHUNKS_PER_BATCH
+        chunk: list[Words] = []
+        num_words = 0
+        for sentence in sentences:
+            if chunk and num_words + count_words([sentence]) > size:
+                yield _Chunk(work, chunk, num_words, self._loop.create_future())
+                chunk, num_words = [], 0
+            chunk.append(sentence)
+            num_words += count_words([sentence])
+        yield _Chunk(work, chunk, num_words, self._loop.create_future())
 
     async def close(self) -> None:
         """Accept no more work and wait some seconds for the thread, which is a daemon, to end."""
@@ -100,103 +108,68 @@ class Batcher:
             self._changed.notify()
         await asyncio.to_thread(self._thread.join, CLOSING_SECONDS)
 
-    def _forget(self, job: _Job) -> None:
-        """Remove a job that was answered or whose client has left."""
-        with self._changed:
-            self._count(-self._waiting.pop(job, 0))
-
-    def _count(self, num_words: int) -> None:
-        self._num_words += num_words
-        self._metrics.waiting_words.set(self._num_words)
-        self._metrics.waiting_requests.set(len(self._waiting))
-
     def _run(self) -> None:
-        while chunks := self._take():
-            start = time.monotonic()
-            sentences = [sentence for chunk in chunks for sentence in chunk.sentences]
-            done = list(self._compute(chunks))
-            self._metrics.observe_batch(len(sentences), sum(map(_weigh, sentences)), time.monotonic() - start)
-            with contextlib.suppress(RuntimeError):  # the loop has ended: nobody needs these results
-                self._loop.call_soon_threadsafe(_deliver, done)
+        while self._wait():
+            if chunks := self._take():
+                done = list(_compute(chunks))
+                self._metrics.words.inc(sum(chunk.num_words for chunk in chunks))
+                with contextlib.suppress(RuntimeError):  # the loop has ended: nobody needs these results
+                    self._loop.call_soon_threadsafe(_deliver, done)
+
+    def _wait(self) -> bool:
+        """Wait for work; return False when the server stops and the queue is empty."""
+        with self._changed:
+            while not self._waiting and not self._is_closing:
+                if not self._changed.wait(IDLE_SECONDS):
+                    return_free_memory()
+            ready = self._waiting_since + WAIT_SECONDS
+            while self._num_words < self._settings.batch_words and (remaining := ready - time.monotonic()) > 0:
+                self._changed.wait(remaining)
+            return bool(self._waiting)
 
     def _take(self) -> list[_Chunk]:
-        """Wait for work and return a batch of it; an empty one when the server stops and the queue is empty."""
-
-        def has_news() -> bool:
-            return bool(self._waiting) or self._is_closing
-
+        """Return a batch of chunks, one of each request in turn; nothing if all of them were cancelled."""
+        batch: list[_Chunk] = []
+        room = self._settings.batch_words
         with self._changed:
-            while True:
-                if not self._changed.wait_for(has_news, IDLE_SECONDS):
-                    return_free_memory()
-                    self._changed.wait_for(has_news)
-                if not self._waiting:
-                    return []
-                ready = next(iter(self._waiting)).arrived + self._wait_seconds
-                while self._num_words < self._batch_words and (remaining := ready - time.monotonic()) > 0:
-                    self._changed.wait(remaining)
-                if chunks := list(self._cut()):
-                    return chunks
-
-    def _cut(self) -> Iterator[_Chunk]:
-        """Yield chunks of the jobs in their order until the batch is full; the rest of a job goes to the end."""
-        room = self._batch_words
-        share = self._batch_words * (LARGEST_SHARE if len(self._waiting) > 1 else 1.0)
-        for job in list(self._waiting):
-            if room <= 0:
-                return
-            if job.future.done():  # cancelled, but the event loop has not called _forget yet
-                self._count(-self._waiting.pop(job))
-                continue
-            num_words, start = 0, job.num_taken
-            for sentence in job.sentences[start:]:
-                # A sentence is never split: the first one of a batch may exceed its size.
-                if num_words + _weigh(sentence) > min(room, share) and (num_words or room < self._batch_words):
-                    break
-                num_words += _weigh(sentence)
-                job.num_taken += 1
-            if job.num_taken == start:
-                return
-            room -= num_words
-            left = self._waiting.pop(job) - num_words
-            if job.num_taken < len(job.sentences):
-                self._waiting[job] = left
-            self._count(-num_words)
-            yield _Chunk(job, job.sentences[start : job.num_taken])
-
-    def _compute(self, chunks: list[_Chunk]) -> Iterator[tuple[_Chunk, Sequence[Any] | Exception]]:
-        groups: dict[Hashable, list[_Chunk]] = {}
-        for chunk in chunks:
-            groups.setdefault(chunk.job.work.key, []).append(chunk)
-        for group in groups.values():
-            try:
-                compute = group[0].job.work.compute
-                results = iter(compute([sentence for chunk in group for sentence in chunk.sentences]))
-                yield from [(chunk, [next(results) for _ in chunk.sentences]) for chunk in group]
-            except Exception as error:
-                if len(group) == 1:
-                    yield group[0], error
-                else:  # a request must not fail because of the sentences of another one
-                    for chunk in group:
-                        yield from self._compute([chunk])
+            while self._waiting and (not batch or self._waiting[0][0].num_words <= room):
+                chunks = self._waiting.popleft()
+                chunk = chunks.popleft()
+                self._num_words -= chunk.num_words
+                if chunks:
+                    self._waiting.append(chunks)
+                if not chunk.future.cancelled():
+                    batch.append(chunk)
+                    room -= chunk.num_words
+        return batch
 
 
-def _weigh(sentence: Words) -> int:
-    # The two boundaries are computed too, so an empty sentence is some work as well.
-    return len(sentence) + 2
+def count_words(sentences: Sequence[Words]) -> int:
+    """Return the number of words, including the two boundaries of each sentence, which are computed too."""
+    return sum(len(sentence) + 2 for sentence in sentences)
+
+
+def _compute(chunks: list[_Chunk]) -> Iterator[tuple[_Chunk, Sequence[Any] | Exception]]:
+    groups: dict[Hashable, list[_Chunk]] = {}
+    for chunk in chunks:
+        groups.setdefault(chunk.work.key, []).append(chunk)
+    for group in groups.values():
+        try:
+            results = iter(group[0].work.compute([sentence for chunk in group for sentence in chunk.sentences]))
+            yield from [(chunk, [next(results) for _ in chunk.sentences]) for chunk in group]
+        except Exception as error:
+            if len(group) == 1:
+                yield group[0], error
+            else:  # a request must not fail because of the sentences of another one
+                for chunk in group:
+                    yield from _compute([chunk])
 
 
 def _deliver(done: list[tuple[_Chunk, Sequence[Any] | Exception]]) -> None:
-    for (job, _), results in done:
-        if job.future.done():
+    for chunk, results in done:
+        if chunk.future.done():
             continue
         if isinstance(results, Exception):
-            job.future.set_exception(results)
-            continue
-        job.results.extend(results)
-        if len(job.results) == len(job.sentences):
-            job.future.set_result(job.results)
-
-
-def _refuse(code: str, message: str, seconds: int) -> Problem:
-    return Problem(503, code, message, headers={"Retry-After": str(seconds)})
+            chunk.future.set_exception(results)
+        else:
+            chunk.future.set_result(results)

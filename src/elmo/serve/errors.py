@@ -11,10 +11,6 @@ from starlette.responses import Response
 
 from elmo.errors import ElmoError
 
-# For the metrics: the client has closed the connection and receives nothing.
-CLIENT_GONE = 499
-_HINTS = {"neighbors": "start the server with --index", "tasks": "start the server with --task"}
-
 
 class JsonResponse(Response):
     """JSON of numpy arrays and plain values; a number that is not finite becomes null."""
@@ -54,7 +50,6 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def _to_problem(request: Request, error: Exception) -> Problem:
-    path = request.url.path[:200]
     if isinstance(error, Problem):
         return error
     if isinstance(error, RequestValidationError):
@@ -63,27 +58,18 @@ def _to_problem(request: Request, error: Exception) -> Problem:
         return Problem(400, "invalid_input", str(error))
     if not isinstance(error, HTTPException):
         return Problem(500, "failed", "The server failed to process this request; see its log.")
-    if error.status_code == 404:
-        hint = _HINTS.get(path.split("/")[1], "see /docs for the paths it has")
-        return Problem(404, "not_found", f"{path} is not served here; {hint}.")
-    if error.status_code == 405:
-        message = f"{path} does not accept {request.method}; see /docs."
-        return Problem(405, "method_not_allowed", message, headers=error.headers)
-    return Problem(error.status_code, "http_error", str(error.detail), headers=error.headers)
+    codes = {404: "not_found", 405: "method_not_allowed"}
+    message = f"{request.method} {request.url.path[:200]}: {error.detail}; see /docs for what is served."
+    return Problem(error.status_code, codes.get(error.status_code, "http_error"), message, headers=error.headers)
 
 
 def _describe_faults(faults: Sequence[Any]) -> Problem:
     """Report the first field at fault; one that may have several types has a fault for each of them."""
-    first, (_, *location) = faults[0], faults[0]["loc"]  # the location begins with "body"
-    field = str(location[0]) if location else None
-    if field is None:
+    _, *location = faults[0]["loc"]  # it begins with "body"
+    if not location:
         message = 'The body must be a JSON object, such as {"sentences": ["I went to the bank"]}.'
-    elif first["type"] == "missing":
-        message = f"{field} is missing; it is required."
-    elif first["type"] == "extra_forbidden":
-        message = f"{field} is not a field of this request; remove it, or see /docs for those that are."
-    else:
-        place = field + "".join(f"[{part}]" for part in location if isinstance(part, int))
-        rules = dict.fromkeys(fault["msg"] for fault in faults if fault["loc"][1] == field)
-        message = f"{place}: {' or '.join(rules).replace('Input should', 'it should')}."
-    return Problem(422, "invalid_request", message, field=field)
+        return Problem(422, "invalid_request", message)
+    field = str(location[0])
+    place = field + "".join(f"[{part}]" for part in location if isinstance(part, int))
+    rules = dict.fromkeys(fault["msg"] for fault in faults if fault["loc"][1] == field)
+    return Problem(422, "invalid_request", f"{place}: {' or '.join(rules)}.", field=field)

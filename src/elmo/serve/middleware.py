@@ -5,74 +5,51 @@ import hmac
 import ipaddress
 import socket
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from urllib.parse import urlsplit
 
 import anyio
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from pydantic_core import from_json
+from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmo.serve.errors import CLIENT_GONE, Problem
+from elmo.serve.errors import Problem
 from elmo.serve.settings import Settings
 
-SECONDS = (0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
-SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+_HEADERS = {
+    "Cache-Control": "no-cache",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
 
 
 class Metrics:
     """The metrics of one application, for Prometheus."""
 
-    content_type = CONTENT_TYPE_LATEST
-
     def __init__(self) -> None:
         self.registry = registry = CollectorRegistry()
-
-        def histogram(name: str, text: str, *labels: str, buckets: tuple[float, ...] = SECONDS) -> Histogram:
-            return Histogram(name, text, labels, buckets=buckets, registry=registry)
-
         self.requests = Counter("elmo_requests", "Requests", ["route", "status"], registry=registry)
-        self.seconds = histogram("elmo_request_seconds", "Time to the response", "route")
+        self.seconds = Histogram("elmo_request_seconds", "Time to the response", ["route"], registry=registry)
         self.refused = Counter("elmo_refused", "Refused requests", ["reason"], registry=registry)
         self.words = Counter("elmo_words", "Words computed, including sentence boundaries", registry=registry)
-        self.sentences = Counter("elmo_sentences", "Sentences computed", registry=registry)
-        self.batch_sentences = histogram("elmo_batch_sentences", "Sentences per batch", buckets=SIZES)
-        self.batch_seconds = histogram("elmo_batch_seconds", "Time per batch")
         self.waiting_words = Gauge("elmo_waiting_words", "Words in the queue", registry=registry)
-        self.waiting_requests = Gauge("elmo_waiting_requests", "Requests in the queue", registry=registry)
         self.in_progress = Gauge("elmo_requests_in_progress", "Requests without a response", registry=registry)
-        self._hit_rate = Gauge("elmo_word_cache_hit_rate", "Words in the cache", ["model"], registry=registry)
-
-    def watch_cache(self, model: str, hit_rate: Callable[[], float]) -> None:
-        """Report the hit rate of a model's word cache."""
-        self._hit_rate.labels(model).set_function(hit_rate)
-
-    def observe_batch(self, num_sentences: int, num_words: int, seconds: float) -> None:
-        """Count a batch."""
-        self.words.inc(num_words)
-        self.sentences.inc(num_sentences)
-        self.batch_sentences.observe(num_sentences)
-        self.batch_seconds.observe(seconds)
-
-    def render(self) -> bytes:
-        """Return the metrics in the text format of Prometheus."""
-        return generate_latest(self.registry)
 
 
 class Gate:
     """Counts requests, checks access, and reads bodies within the limits, in front of all routes.
 
     Without the key or, if there is no key, from other sites, only GET and HEAD of `public` paths pass. What a request
-    may ask for (sentences, words, numbers) is checked in requests.py.
+    may ask for (words, numbers) is checked in requests.py.
     """
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics, public: Collection[str]) -> None:
         self._app, self._settings, self._metrics, self._public = app, settings, metrics, frozenset(public)
-        key = settings.read_api_key()
-        self._key = None if key is None else key.encode("ascii")
         self._hosts = frozenset(map(str.lower, (*settings.allowed_hosts, settings.host, socket.gethostname())))
-        self._num_requests = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Process one request."""
@@ -85,37 +62,32 @@ class Gate:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                MutableHeaders(scope=message).update(_HEADERS)
             await send(message)
 
-        self._num_requests += 1
         try:
             with self._metrics.in_progress.track_inprogress():
                 await self._process(scope, receive, send_and_record)
         except Problem as problem:
             await problem.to_response()(scope, receive, send_and_record)
         finally:
-            self._num_requests -= 1
             route = getattr(scope.get("route"), "path", "other")
             self._metrics.requests.labels(route, str(status)).inc()
             self._metrics.seconds.labels(route).observe(time.perf_counter() - start)
 
     async def _process(self, scope: Scope, receive: Receive, send: Send) -> None:
         self._check_access(Request(scope))
-        if self._num_requests > self._settings.max_connections:
-            message = f"{self._settings.max_connections} requests are in progress already; try again later."
-            raise Problem(503, "too_many_requests", message, headers={"Retry-After": "1"})
-        if scope["method"] != "POST":
+        if scope["method"] == "POST":
+            body = await self._read_body(Request(scope, receive))
+            # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
+            scope["headers"] = [header for header in scope["headers"] if header[0] != b"content-type"]
+
+            async def receive_body() -> Message:
+                return {"type": "http.request", "body": body, "more_body": False}
+
+            await self._app(scope, receive_body, send)
+        else:
             await self._app(scope, receive, send)
-            return
-        body = await self._read_body(Request(scope, receive))
-        messages = iter([{"type": "http.request", "body": body, "more_body": False}])
-        # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
-        scope["headers"] = [header for header in scope["headers"] if header[0] != b"content-type"]
-
-        async def receive_body() -> Message:
-            return next(messages, None) or await receive()  # only a disconnect can follow
-
-        await self._app(scope, receive_body, send)
 
     async def _read_body(self, request: Request) -> bytes:
         """Return the body; Problem if it is too long, too slow, or not strict JSON (NaN, lone surrogates)."""
@@ -127,11 +99,9 @@ class Gate:
                     if len(body) > limit:
                         raise Problem(413, "too_large", f"The body is longer than {limit} bytes; send less at once.")
             from_json(body or b"null", allow_inf_nan=False)
-        except TimeoutError as error:
+        except (TimeoutError, ClientDisconnect) as error:
             message = f"The body did not arrive within {seconds:g} seconds."
             raise Problem(408, "too_slow", message, headers={"Connection": "close"}) from error
-        except ClientDisconnect as error:
-            raise Problem(CLIENT_GONE, "client_gone", "The client closed the connection.") from error
         except ValueError as error:
             message = f"The body is not valid JSON ({error}); send a JSON object."
             raise Problem(400, "invalid_json", message) from error
@@ -142,10 +112,10 @@ class Gate:
         if path in self._public and request.method in ("GET", "HEAD"):
             return
         host, origin = request.headers.get("host"), request.headers.get("origin")
-        if self._key is not None:
-            if not _has_key(request, self._key):
+        if self._settings.api_key is not None:
+            if not _has_key(request, self._settings.api_key):
                 self._metrics.refused.labels("key").inc()
-                message = "The key is missing or wrong; send it as 'Authorization: Bearer KEY' or 'X-API-Key: KEY'."
+                message = "The key is missing or wrong; send it as 'Authorization: Bearer KEY'."
                 raise Problem(401, "unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
         elif not is_known_host(host, self._hosts):
             self._metrics.refused.labels("host").inc()
@@ -168,10 +138,9 @@ class Gate:
         return origin is not None and not is_own
 
 
-def _has_key(request: Request, key: bytes) -> bool:
+def _has_key(request: Request, key: str) -> bool:
     scheme, _, token = request.headers.get("authorization", "").partition(" ")
-    sent = token.strip() if scheme.lower() == "bearer" else request.headers.get("x-api-key", "")
-    return hmac.compare_digest(sent.encode("utf-8"), key)
+    return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), key.encode())
 
 
 @functools.lru_cache(maxsize=256)

@@ -1,7 +1,7 @@
 """A request: its texts as words, within the limits, and its results from the batcher."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -9,16 +9,14 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from elmo.model import Elmo
-from elmo.serve.batching import Batcher, Words, Work
-from elmo.serve.errors import CLIENT_GONE, Problem
+from elmo.serve.batching import Batcher, Words, Work, count_words
+from elmo.serve.errors import Problem
 from elmo.serve.middleware import Metrics
 from elmo.serve.schemas import Text
 from elmo.serve.served import Served
 from elmo.serve.settings import Settings
 from elmo.text.sentence_input import read_pointed
 
-# Longer texts are tokenized in another thread, so that other requests are served in the meantime.
-CHARACTERS_ON_LOOP = 20_000
 ResultT = TypeVar("ResultT")
 
 
@@ -31,15 +29,6 @@ class Service:
     metrics: Metrics
     batcher: Batcher | None = None
 
-
-class Call:
-    """A request and the limits of what it may ask for (a dependency)."""
-
-    def __init__(self, request: Request) -> None:
-        self._request = request
-        self.service: Service = request.app.state.service
-        self.settings, self.served = self.service.settings, self.service.served
-
     async def tokenize(
         self, texts: Sequence[Text], field: str, model: Elmo, *, on_spaces: bool = False
     ) -> list[list[tuple[str, int | None, int | None]]]:
@@ -49,8 +38,8 @@ class Call:
         def tokenize_all() -> list[Any]:
             return [split(text) if isinstance(text, str) else [(word, None, None) for word in text] for text in texts]
 
-        sentences = await _run_in_thread(texts, tokenize_all)
-        self.check_words(map(len, sentences), field)
+        sentences = await asyncio.to_thread(tokenize_all)
+        self.check_words(sentences, field)
         return sentences
 
     async def locate_words(
@@ -65,21 +54,16 @@ class Call:
                 for name, text, index in targets
             ]
 
-        sentences = await _run_in_thread([text for _, text, _ in targets], read_all)
-        self.check_words([len(words) for words, _ in sentences], targets[0][0])
+        sentences = await asyncio.to_thread(read_all)
+        self.check_words([words for words, _ in sentences], targets[0][0])
         return sentences
 
-    def check_words(self, lengths: Iterable[int], field: str) -> None:
-        """Raise Problem for more sentences or words than a request may have, or for a sentence of too many."""
-        lengths, limits = list(lengths), self.settings
-        for count, limit, amount, advice in (
-            (len(lengths), limits.max_sentences, "{} entries", "send several requests"),
-            (sum(lengths), limits.max_words, "{} words", "send several requests"),
-            (max(lengths, default=0), limits.max_sentence_words, "a sentence of {} words", "split it into sentences"),
-        ):
-            if count > limit:
-                message = f"{field} has {amount.format(count)}, but at most {limit} are accepted; {advice}."
-                raise Problem(413, "too_large", message, field=field)
+    def check_words(self, sentences: Sequence[Sequence[Any]], field: str) -> None:
+        """Raise Problem for more words than a request may have, including two boundaries per sentence."""
+        count, limit = count_words(sentences), self.settings.max_words
+        if count > limit:
+            message = f"{field} has {count} words, with two boundaries per sentence, but at most {limit} are accepted"
+            raise Problem(413, "too_large", f"{message}; send several requests.", field=field)
 
     def check_values(self, num_words: int, values_per_word: int, field: str) -> None:
         """Raise Problem if the response would have too many numbers."""
@@ -95,33 +79,19 @@ class Call:
         return result  # type: ignore[no-any-return]
 
     async def compute(self, work: Work, sentences: Sequence[Words]) -> list[Any]:
-        """Return one result per sentence; Problem if the client disconnects or the time is up before."""
-        assert self.service.batcher is not None
-        results = self.service.batcher.submit(work, sentences)
-        disconnect: asyncio.Future[Any] = asyncio.ensure_future(self._wait_for_disconnect())
+        """Return one result per sentence; Problem if the time is up before."""
+        assert self.batcher is not None
         seconds = self.settings.max_seconds
         try:
-            await asyncio.wait([results, disconnect], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-            if results.done():
-                return results.result()
-            if disconnect.done():
-                raise Problem(CLIENT_GONE, "client_gone", "The client closed the connection.")
+            return await asyncio.wait_for(self.batcher.compute(work, sentences), seconds)
+        except asyncio.TimeoutError as error:
             message = f"The result was not ready within {seconds:g} seconds; try again, or with less text."
-            raise Problem(504, "too_slow", message)
-        finally:
-            results.cancel()
-            disconnect.cancel()
-
-    async def _wait_for_disconnect(self) -> None:
-        while (await self._request.receive())["type"] != "http.disconnect":
-            pass
+            raise Problem(504, "too_slow", message) from error
 
 
-CallOf = Annotated[Call, Depends(Call)]
+def _get_service(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
 
 
-async def _run_in_thread(texts: Sequence[Text], function: Callable[[], ResultT]) -> ResultT:
-    """Call a function on texts, in another thread if they are long."""
-    if sum(len(text) for text in texts if isinstance(text, str)) > CHARACTERS_ON_LOOP:
-        return await asyncio.to_thread(function)
-    return function()
+ServiceOf = Annotated[Service, Depends(_get_service)]

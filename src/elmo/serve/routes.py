@@ -16,23 +16,23 @@ from elmo.model import Array
 from elmo.serve import schemas
 from elmo.serve.batching import Work
 from elmo.serve.errors import JsonResponse, Problem
-from elmo.serve.requests import CallOf
+from elmo.serve.requests import ServiceOf
 from elmo.tasks.examples import locate_words
 
 router, neighbors_router, tasks_router = APIRouter(), APIRouter(), APIRouter()
 
 
 @router.post("/v1/embeddings")
-async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonResponse:
+async def encode_texts(body: schemas.EmbeddingsRequest, service: ServiceOf) -> JsonResponse:
     """Return the vector of each text, as OpenAI's clients ask for it."""
-    model = call.served.model(body.model, body.input)
+    model = service.served.model(body.model, body.input)
     dim = model.elmo.sentence_shape()[0]
     if body.dimensions not in (None, dim):
         message = f"dimensions is {body.dimensions}, but {model.name} has {dim}; leave it out."
         raise Problem(422, "invalid_request", message, field="dimensions")
-    sentences = _words(await call.tokenize(body.input, "input", model.elmo))
-    call.check_values(len(sentences), dim, "input")
-    vectors = await call.compute(
+    sentences = _words(await service.tokenize(body.input, "input", model.elmo))
+    service.check_values(len(sentences), dim, "input")
+    vectors = await service.compute(
         Work(("encode", model.name), lambda sentences: [*model.elmo.encode(sentences)]), sentences
     )
     num_words = sum(map(len, sentences))
@@ -45,27 +45,27 @@ async def encode_texts(body: schemas.EmbeddingsRequest, call: CallOf) -> JsonRes
 
 
 @router.post("/embed")
-async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonResponse:
+async def embed_sentences(body: schemas.EmbedRequest, service: ServiceOf) -> JsonResponse:
     """Return the vectors of words in their sentences, by any layer or mix of layers.
 
     `sentences` has for each one its `words` (text, start, end), and its `vectors`, nested lists or base64 of `shape`.
     """
-    model = call.served.model(body.model, body.sentences)
+    model = service.served.model(body.model, body.sentences)
     layers: Any = body.layers
     values_per_word = math.prod(model.elmo.word_shape(layers))
-    tokenized = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
+    tokenized = await service.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
     words = _words(tokenized)
     if body.spans is not None:
         if len(body.spans) != len(words):
             message = f"spans has {len(body.spans)} lists for {len(words)} sentences; send one list per sentence."
             raise Problem(422, "invalid_request", message, field="spans")
-        call.check_values(sum(map(len, body.spans)), values_per_word, "spans")
+        service.check_values(sum(map(len, body.spans)), values_per_word, "spans")
         embed = partial(model.elmo.embed_spans, words, body.spans, layers=layers)
-        arrays: Any = await call.run(embed, [word for sentence in words for word in sentence])
+        arrays: Any = await service.run(embed, [word for sentence in words for word in sentence])
     else:
-        call.check_values(sum(map(len, words)), values_per_word, "sentences")
+        service.check_values(sum(map(len, words)), values_per_word, "sentences")
         work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
-        arrays = await call.compute(work, words)
+        arrays = await service.compute(work, words)
     sentences = [
         {
             "words": [{"text": text, "start": start, "end": end} for text, start, end in sentence],
@@ -78,86 +78,86 @@ async def embed_sentences(body: schemas.EmbedRequest, call: CallOf) -> JsonRespo
 
 
 @router.post("/similarity")
-async def compare_words(body: schemas.SimilarityRequest, call: CallOf) -> JsonResponse:
+async def compare_words(body: schemas.SimilarityRequest, service: ServiceOf) -> JsonResponse:
     """Return the `cosine` of a word in one sentence and a word in another, and `cosine_by_layer`.
 
     Layer 0 does not see the sentences.
     """
-    model = call.served.model(body.model, [body.sentence_a, body.sentence_b])
+    model = service.served.model(body.model, [body.sentence_a, body.sentence_b])
     layers: Any = body.layers
     if layers == "all":
         message = "layers is all, but two vectors are compared; choose another. cosine_by_layer reports each layer."
         raise Problem(422, "invalid_request", message, field="layers")
-    (words_a, span_a), (words_b, span_b) = await call.locate_words(
+    (words_a, span_a), (words_b, span_b) = await service.locate_words(
         model.elmo,
         ("sentence_a", body.sentence_a, body.index_a),
         ("sentence_b", body.sentence_b, body.index_b),
     )
     compare = partial(model.elmo.compare, words_a, words_b, index_a=span_a, index_b=span_b, layers=layers)
-    comparison = await call.run(compare, words_a + words_b)
+    comparison = await service.run(compare, words_a + words_b)
     return JsonResponse({"model": model.name, **vars(comparison)})
 
 
 @router.post("/substitutes")
-async def find_substitutes(body: schemas.SubstitutesRequest, call: CallOf) -> JsonResponse:
+async def find_substitutes(body: schemas.SubstitutesRequest, service: ServiceOf) -> JsonResponse:
     """Return words that would fit in place of one, best first.
 
     Each of `substitutes` has `word` and `log_probability`, the log of its share among the words considered.
     """
-    model = call.served.model(body.model, [body.sentence])
-    ((words, span),) = await call.locate_words(model.elmo, ("sentence", body.sentence, body.index))
+    model = service.served.model(body.model, [body.sentence])
+    ((words, span),) = await service.locate_words(model.elmo, ("sentence", body.sentence, body.index))
     find = partial(
         model.elmo.substitutes, words, span,
         top_k=body.top_k, punctuation=body.punctuation, same_word=body.same_word,
         add_period=isinstance(body.sentence, str),
     )  # fmt: skip
-    substitutes = await call.run(find, words)
+    substitutes = await service.run(find, words)
     return JsonResponse({"model": model.name, "words": words, "index": span[0], "substitutes": substitutes})
 
 
 @router.post("/score")
-async def score_sentences(body: schemas.ScoreRequest, call: CallOf) -> JsonResponse:
+async def score_sentences(body: schemas.ScoreRequest, service: ServiceOf) -> JsonResponse:
     """Return how well the language model predicts each word.
 
     `sentences` has for each one `perplexity`, and natural log probabilities: one per word in `left_to_right` and
     `right_to_left`, and `end` and `begin` of its boundaries; `is_unknown` marks words outside the vocabulary.
     """
-    model = call.served.model(body.model, body.sentences)
-    tokenized = await call.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
-    scores = await call.compute(Work(("score", model.name), model.elmo.score), _words(tokenized))
+    model = service.served.model(body.model, body.sentences)
+    tokenized = await service.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
+    scores = await service.compute(Work(("score", model.name), model.elmo.score), _words(tokenized))
     sentences = [{**vars(score), "perplexity": score.perplexity} for score in scores]
     return JsonResponse({"model": model.name, "sentences": sentences})
 
 
 @router.post("/senses")
-async def find_senses(body: schemas.SensesRequest, call: CallOf) -> JsonResponse:
+async def find_senses(body: schemas.SensesRequest, service: ServiceOf) -> JsonResponse:
     """Return the senses of a word that is marked in several sentences, with points by layer."""
-    model = call.served.model(body.model, body.sentences)
-    located = await call.locate_words(model.elmo, *[("sentences", sentence, None) for sentence in body.sentences])
+    model = service.served.model(body.model, body.sentences)
+    located = await service.locate_words(model.elmo, *[("sentences", sentence, None) for sentence in body.sentences])
     occurrences = [
         Occurrence(join_words(words, QUERY_SOURCE, number), *span) for number, (words, span) in enumerate(located)
     ]
     find = partial(map_senses, model.elmo, occurrences, layers=body.layers, num_senses=body.num_senses)
-    senses = await call.run(find, [word for words, _ in located for word in words])
+    senses = await service.run(find, [word for words, _ in located for word in words])
     return JsonResponse({"model": model.name, **senses.to_dict()})
 
 
 @neighbors_router.post("/neighbors")
-async def search_index(body: schemas.NeighborsRequest, call: CallOf) -> JsonResponse:
+async def search_index(body: schemas.NeighborsRequest, service: ServiceOf) -> JsonResponse:
     """Return sentences of the index where words are used like this one, by layer, best first.
 
     `start` and `end` of a neighbor count the words of its text, `characters` its characters; `static` are the
     nearest words without sentences.
     """
-    model, index = call.served.model_with_index(body.model)
+    model, index = service.served.model_with_index(body.model)
     on_spaces = index.manifest.reading.split_on_spaces
     pointed = ("sentence", body.sentence, body.index)
-    ((words, span),) = await call.locate_words(model.elmo, pointed, on_spaces=on_spaces)
+    ((words, span),) = await service.locate_words(model.elmo, pointed, on_spaces=on_spaces)
     find = partial(
         find_neighbors, model.elmo, words, index,
         index=span, layers=body.layers, words=body.words, top_k=body.top_k,
     )  # fmt: skip
-    neighbors = await call.run(find, words)
+    neighbors = await service.run(find, words)
     described = neighbors.to_dict()
     for layer, entries in zip(neighbors.layers, described["layers"], strict=True):
         for neighbor, entry in zip(layer.neighbors, entries["neighbors"], strict=True):
@@ -167,17 +167,18 @@ async def search_index(body: schemas.NeighborsRequest, call: CallOf) -> JsonResp
 
 
 @tasks_router.post("/tasks/{name}")
-async def predict(name: str, body: schemas.TaskRequest, call: CallOf) -> JsonResponse:
+async def predict(name: str, body: schemas.TaskRequest, service: ServiceOf) -> JsonResponse:
     """Return the predictions of a task, one per item.
 
     Tagging: words, tags, spans of words, and the words' characters if a text was sent. Other families: label and
     probabilities, score, answer, or senses.
     """
-    task = call.served.task(name)
+    task = service.served.task(name)
     examples = await asyncio.to_thread(task.read_items, body.items)
     texts = [text for example in examples for text in task.texts(example)]
-    call.check_words(map(len, texts), "items")
-    predicted = await call.run(lambda: list(task.predict_examples(examples)), [word for text in texts for word in text])
+    service.check_words(texts, "items")
+    words = [word for text in texts for word in text]
+    predicted = await service.run(lambda: list(task.predict_examples(examples)), words)
     predictions = [_describe_prediction(*pair) for pair in zip(body.items, predicted, strict=True)]
     return JsonResponse({"task": name, "family": task.family, "predictions": predictions})
 

@@ -87,18 +87,14 @@ class Served:
 
     def model(self, name: str | None, texts: Iterable[Text] = ()) -> ServedModel:
         """Return the model of a name or source; without a name, that for the language of the texts."""
-        if name in self.models:
-            return self.models[name]
+        chosen = name
         if name is None and len(self.models) > 1:
             chosen = choose_model(word for text in texts for word in ([text] if isinstance(text, str) else text))
-            for model in self.models.values():
-                if chosen is not None and chosen in (model.name, model.source):
-                    return model
-        if name is None or name == FIRST_MODEL:
-            return next(iter(self.models.values()))
         for model in self.models.values():
-            if name == model.source:
+            if chosen in (model.name, model.source):
                 return model
+        if name in (None, FIRST_MODEL):
+            return next(iter(self.models.values()))
         message = f"There is no model {name!r:.80} here; known: {', '.join(self.models)}."
         raise Problem(404, "model_not_found", message, field="model")
 

@@ -1,14 +1,13 @@
 """The settings of a server, from flags or ELMO_SERVE_... in the environment."""
 
 import os
+import re
 import shlex
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from elmo.config import Settings as CheckedSettings
 from elmo.config import parse
-from elmo.errors import ConfigError
 
 PREFIX = "ELMO_SERVE_"
 
@@ -28,8 +27,7 @@ class Settings(CheckedSettings):
     tasks: tuple[str, ...] = _option((), "Trained task, or NAME=FOLDER; repeatable.", "--task FOLDER")
     host: str = _option("127.0.0.1", "Address to listen on.")
     port: int = _option(8600, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
-    api_key: str | None = field(default=None, repr=False)  # the key itself, for the environment
-    api_key_file: str | None = _option(None, "File with the key that every request must send.", "--api-key-file FILE")
+    api_key: str | None = field(default=None, repr=False)  # no flag, which other users of the machine could see
     cors_origins: tuple[str, ...] = _option(
         (),
         "Site whose pages may send requests, such as https://example.org; repeatable.",
@@ -46,45 +44,23 @@ class Settings(CheckedSettings):
     threads: int | None = _option(None, "Number of CPU threads.", above=0)
     local_files_only: bool = _option(False, "Do not access the network; only use downloaded files.")
     max_body_bytes: int = _option(4 * 2**20, "Maximum size of a request's body.", above=0)
-    max_sentences: int = _option(2048, "Maximum number of sentences per request.", above=0)
-    max_words: int = _option(65_536, "Maximum number of words per request.", above=0)
-    max_sentence_words: int = _option(8192, "Maximum number of words per sentence.", above=0)
+    max_words: int = _option(65_536, "Maximum number of words per request; each sentence counts as two more.", above=0)
     max_values: int = _option(2**23, "Maximum number of numbers per response.", above=0)
     max_seconds: float = _option(
         30.0, "Maximum time to send a request, to wait for its result, and to receive the response.", above=0
     )
-    max_connections: int = _option(1024, "Maximum number of open connections, and of requests in progress.", above=0)
+    max_connections: int = _option(1024, "Maximum number of open connections.", above=0)
     queue_words: int = _option(262_144, "Maximum number of queued words; beyond it, 503 is returned.", above=0)
-    queue_requests: int = _option(1024, "Maximum number of queued requests.", above=0)
     batch_words: int = _option(8192, "Maximum number of words per batch.", above=0)
-    batch_wait_ms: float = _option(3.0, "How long a request waits to be batched with others.", least=0)
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each; none shows the key."""
         wrong = super().faults()
-        if self.api_key is not None and self.api_key_file is not None:
-            wrong.append("api_key and api_key_file are both given; leave one out")
-        if self.api_key is not None and not _is_key(self.api_key):
-            wrong.append(f"api_key {_NO_KEY}")
+        if self.api_key is not None and not re.fullmatch("[!-~]+", self.api_key):
+            wrong.append("api_key is no key: it is empty, or has spaces or characters beyond ASCII")
         if self.queue_words < self.max_words:
             wrong.append(f"queue_words is {self.queue_words}; it must be at least max_words, {self.max_words}")
         return wrong
-
-    def read_api_key(self) -> str | None:
-        """Return the key, read from its file if there is one."""
-        if self.api_key_file is None:
-            return self.api_key
-        key = Path(self.api_key_file).read_text(encoding="utf-8", errors="replace").strip()
-        if not _is_key(key):
-            raise ConfigError(f"The text of {self.api_key_file} {_NO_KEY}.")
-        return key
-
-
-_NO_KEY = "is no key: it is empty, or has spaces or characters beyond ASCII, which no header can carry"
-
-
-def _is_key(text: str) -> bool:
-    return text.isascii() and text.isprintable() and text != "" and " " not in text
 
 
 def read_settings(**given: Any) -> Settings:

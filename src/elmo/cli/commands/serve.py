@@ -26,8 +26,9 @@ def serve(
 ) -> None:
     """Serve models over HTTP, with a page to try them on.
 
-    Each option can also be set in the environment: --max-words is ELMO_SERVE_MAX_WORDS, and a key without a file
-    is ELMO_SERVE_API_KEY. SIGTERM and Ctrl-C stop the server after requests that were sent before are answered.
+    Each option can also be set in the environment: --max-words is ELMO_SERVE_MAX_WORDS. Requests must send the key
+    in ELMO_SERVE_API_KEY, if there is one. SIGTERM and Ctrl-C stop the server after requests that were sent before
+    are answered.
 
     \b
     Examples:
