@@ -55,7 +55,7 @@ def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
         for _ in range(3):
             assert httpx.post(url, json=warm, timeout=60).status_code == 200
         # The largest answer below belongs to what an honest client may ask for.
-        many = {"sentences": ["the bank " * 40] * 800, "layers": "all"}
+        many = {"sentences": ["the bank " * 40] * 780, "layers": "all"}
         assert httpx.post(f"{server.address}embed", json=many, timeout=60).status_code == 200
         before = server.memory_mb()
 
@@ -199,7 +199,7 @@ def test_heads_are_bounded(language_folder):
 
 @pytest.mark.needs("/proc")
 def test_a_response_that_is_not_read_is_dropped(language_folder):
-    body = json.dumps({"sentences": ["the bank " * 40] * 800, "layers": "all"}).encode()  # 30 MB
+    body = json.dumps({"sentences": ["the bank " * 40] * 780, "layers": "all"}).encode()  # 30 MB
     with start_process(language_folder, "--max-seconds", "3") as server, connect(server) as slow_reader:
         slow_reader.sendall(post(body).replace(b"/v1/embeddings", b"/embed"))
         start = slow_reader.recv(12)
@@ -234,7 +234,7 @@ def test_what_cannot_be_served_is_reported_in_one_line(language_folder, tmp_path
             ((language_folder, "--port", taken.getsockname()[1]), "cannot listen on"),
             (
                 (language_folder, "--max-words", "0"),
-                "max_words is 0 (ELMO_SERVE_MAX_WORDS",
+                "max_words is 0; it must be above 0",
             ),
             ((language_folder, "--task", tmp_path), "is not a trained task"),
             ((language_folder, "--index", tmp_path), "is not an index"),
