@@ -14,8 +14,7 @@ from typing import Any
 
 from elmo import Elmo
 from elmo.analysis import CorpusIndex, build_index, find_neighbors
-from elmo.analysis.index import is_index
-from elmo.analysis.neighbors import embed_query, search_index
+from elmo.analysis.layers import embed_layers, normalize
 from elmo.analysis.occurrences import read_query
 
 QUERIES = (
@@ -62,11 +61,10 @@ def main() -> None:
 
 
 def measure_building(model: TimedModel, given: argparse.Namespace) -> dict[str, Any]:
-    num_before = CorpusIndex(given.index).num_occurrences if is_index(given.index) else 0
     started, cpu_started = time.perf_counter(), time.process_time()
     built = build_index(model, given.index, given.corpus, layers=given.layer, model_name=given.model)
     return {
-        "num_words": built.num_occurrences - num_before,
+        "num_words": built.num_occurrences,
         "build_seconds": time.perf_counter() - started,
         "build_cpu_seconds": time.process_time() - cpu_started,
         "embedding_seconds": model.embedding_seconds,
@@ -100,9 +98,11 @@ def measure_asking(model: Elmo, folder: Path) -> dict[str, Any]:
         for query in QUERIES * REPEATS:
             occurrence = read_query(query)
             started = time.perf_counter()
-            vectors = embed_query(model, occurrence, (0, *index.manifest.layers))
+            vectors = embed_layers(model, [occurrence], (0, *index.manifest.layers))
             embedded = time.perf_counter()
-            search_index(index, occurrence, vectors, words=words, top_k=30)
+            for layer in index.manifest.layers:
+                index.search(normalize(vectors[layer][0]), layer, word=occurrence.word, words=words, top_k=30)
+            index.search_words(normalize(vectors[0][0]), exclude=[occurrence.word], top_k=30)
             ended = time.perf_counter()
             searches.append(1000 * (ended - embedded))
             whole.append(1000 * (ended - started))

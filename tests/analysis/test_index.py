@@ -329,11 +329,3 @@ def test_an_index_of_another_version_has_to_be_built_again(index):
     path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
     with pytest.raises(CheckpointError, match="is an index of version 2, not"):
         CorpusIndex(index.folder)
-
-
-def test_notebooks_show_neighbours_as_a_table(model, index):
-    found = find_neighbors(model, "We want to [play] <b>", index, top_k=2)
-    shown = found._repr_html_()
-    assert shown.count("<table>") == len(found.layers)
-    assert "nearest to We want to [play] &lt;b&gt;" in shown
-    assert found.layers[0].neighbors[0].occurrence.mark(10).replace("&", "&amp;") in shown

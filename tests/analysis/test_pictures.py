@@ -24,12 +24,9 @@ from elmo.analysis.style import choose_fonts, drawing
 from elmo.analysis.word_map import name_senses
 
 
-def make_occurrences(count, labels=None):
+def make_occurrences(count):
     sentences = [join_words(f"the {number}th play was long".split(), "text", number) for number in range(count)]
-    return [
-        Occurrence(sentence, 2, 3, None if labels is None else labels[number % len(labels)])
-        for number, sentence in enumerate(sentences)
-    ]
+    return [Occurrence(sentence, 2, 3) for sentence in sentences]
 
 
 def test_a_similarity_map_has_the_cosines_of_each_layer(model, tmp_path):
@@ -63,10 +60,9 @@ def make_two_senses(count):
     ]
 
 
-@pytest.mark.parametrize("projection", ["pca", "tsne"])
-def test_a_map_keeps_senses_apart_and_names_them_by_their_words(model, tmp_path, projection):
+def test_a_map_keeps_senses_apart_and_names_them_by_their_words(model, tmp_path):
     occurrences = make_two_senses(24)
-    sense_map = map_senses(model, occurrences, layers=[2], num_senses=2, projection=projection)
+    sense_map = map_senses(model, occurrences, layers=[2], num_senses=2)
     points = sense_map.points[2]
     assert sense_map.senses == (sense_map.senses[0], 1 - sense_map.senses[0]) * 12
     assert np.linalg.norm(points[0::2].mean(axis=0) - points[1::2].mean(axis=0)) > points[0::2].std()
@@ -82,14 +78,6 @@ def test_a_map_keeps_senses_apart_and_names_them_by_their_words(model, tmp_path,
 def test_a_map_of_one_sense_says_so(model, tmp_path):
     draw_senses(map_senses(model, make_occurrences(12), num_senses=1), tmp_path / "map.svg")
     assert "all occurrences" in (tmp_path / "map.svg").read_text()
-
-
-def test_labels_are_the_senses_of_a_map(model, tmp_path):
-    labels = [f"label {number}" for number in range(11)]
-    sense_map = map_senses(model, make_occurrences(45, labels), layers=["top"])
-    assert sense_map.names[0] == ("label 0",) and {*sense_map.names} == {(label,) for label in labels}
-    draw_senses(sense_map, tmp_path / "map.svg")
-    assert all(label in (tmp_path / "map.svg").read_text() for label in labels)
 
 
 BANKS = [

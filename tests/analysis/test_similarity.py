@@ -50,10 +50,3 @@ def test_a_query_keeps_its_text_as_it_was_typed():
 def test_mistakes(model, words, message):
     with pytest.raises(InputError, match=message):
         compare_words(model, words)
-
-
-def test_notebooks_show_one_table_or_one_per_layer(model):
-    assert compare_words(model, SENTENCES)._repr_html_().count("<table>") == 1
-    shown = compare_words(model, SENTENCES, layers="all")._repr_html_()
-    assert shown.count("<table>") == model.num_layers and "the [central bank] said" in shown
-    assert "1.000" in shown

@@ -27,16 +27,6 @@ def test_a_map_of_a_word(run: Run, model_folder, tmp_path):
     assert output.read_bytes().startswith(b"\x89PNG")
 
 
-def test_labels_of_a_map(run: Run, model_folder, tmp_path):
-    labelled = tmp_path / "labelled.tsv"
-    labelled.write_text("money\ta [bank]\nriver\tthe green [bank]\nriver\tone wet [bank]\n")
-    answer = run(
-        "plot", "map", "bank", "--labelled", labelled, "-o", tmp_path / "map.svg", "-m", model_folder, "--json"
-    )
-    assert [sense["words"] for sense in json.loads(answer.out)["senses"]] == [["river"], ["money"]]
-    assert [point["sense"] for point in json.loads(answer.out)["occurrences"]] == [1, 0, 0]
-
-
 def test_mixes_of_a_comparison(run: Run, tmp_path):
     folder = tmp_path / "compared"
     folder.mkdir()
@@ -64,7 +54,7 @@ def test_learning_curves_as_json(run: Run, tmp_path):
     ("text", "message"),
     [
         ("a bank\n", "needs at least 3 sentences with the word"),
-        ("a tree\n", "'bank' does not occur in the corpus"),
+        ("", "needs at least 3 sentences with the word"),
     ],
 )
 def test_a_map_of_too_little(run: Run, model_folder, tmp_path, text, message):
@@ -78,7 +68,6 @@ def test_a_map_of_too_little(run: Run, model_folder, tmp_path, text, message):
     [
         (["similarity", "a", "b", "-o", "x.pdf"], "x.pdf should end in .png or .svg"),
         (["map", "bank", "-o", "x.png"], "No corpus was given"),
-        (["map", "bank", "--corpus", "a", "--labelled", "b"], "--labelled replaces --corpus"),
         (["mixing", "nothing"], "nothing is not a trained task"),
         (["learning", "nothing"], "nothing is not a comparison"),
     ],

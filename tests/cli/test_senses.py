@@ -1,20 +1,6 @@
-import json
-
 import pytest
 
 from tests.cli.conftest import Run
-
-
-@pytest.fixture
-def labelled(tmp_path):
-    path = tmp_path / "bank.tsv"
-    lines = [
-        f"{label}\t{before} [bank] {after} {number}\n"
-        for number in range(12)
-        for label, before, after in (("money", "the money to the", "went to"), ("river", "I . I", ". . I"))
-    ]
-    path.write_text("".join(lines))
-    return path
 
 
 def test_senses_of_a_word_in_a_text(run: Run, tmp_path, language_folder):
@@ -29,16 +15,8 @@ def test_senses_of_a_word_in_a_text(run: Run, tmp_path, language_folder):
     ]
     assert lines[3] == "1. 5 occurrences, 100%"
     assert lines[4].startswith("   would fit: ") and lines[5].startswith("   I went to the [bank] ")
-
-
-def test_labels_are_compared_with(run: Run, labelled, language_folder):
-    found = json.loads(
-        run("senses", "bank", "--labelled", labelled, "-m", language_folder, "--senses", "2", "--json").out
-    )
-    assert (found["num_found"], len(found["senses"])) == (24, 2)
-    assert found["scores"].keys() == {"num_labels", "num_clusters", "adjusted_rand", "v_measure"}
-    drawn = run("senses", "bank", "--labelled", labelled, "-m", language_folder, "--max-occurrences", "9")
-    assert "in 24 occurrences.\n9 of them, sampled, were clustered.\n" in drawn.out and ", V-measure " in drawn.out
+    arguments = ("senses", "bank", "--corpus", path, "-m", language_folder, "--max-occurrences", "3")
+    assert "in 5 occurrences.\n3 of them, sampled, were clustered.\n" in run(*arguments).out
 
 
 @pytest.mark.parametrize(
@@ -46,7 +24,6 @@ def test_labels_are_compared_with(run: Run, labelled, language_folder):
     [
         (["bank"], "No corpus was given"),
         (["unicorn", "--corpus", "text.txt"], "'unicorn' does not occur in the corpus"),
-        (["bank", "--corpus", "text.txt", "--labelled", "x"], "--labelled replaces --corpus"),
     ],
 )
 def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):

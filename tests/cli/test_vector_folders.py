@@ -146,10 +146,6 @@ def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
         (["-o", "{}"], "No input; give files, or - for standard input"),
         (["-", "--state", "carry", "-o", "{}"], "--state carry reads one sentence after another"),
         (["-", "--workers", "0", "-o", "{}"], "--workers is 0"),
-        (
-            ["-", "--workers", "1", "--threads", "3", "-o", "{}"],
-            "--threads is 3, but a worker uses at most 2, and --workers is 1",
-        ),
         (["-", "--address", "auto", "-o", "{}"], "An address is that of a Ray cluster"),
         (["none.txt", "-o", "{}"], "No such file: 'none.txt'"),
         (["-", "--file-format", "npy"], "--file-format is for folders of vectors, but --output is not a folder"),

@@ -58,7 +58,6 @@ READING = [
     ["neighbors", "--build", "index", "--corpus", "text.txt"],
     ["neighbors", PLAY, "--corpus", "index", "--json"],
     ["senses", "bank", "--corpus", "text.txt", "--json"],
-    ["senses", "bank", "--labelled", "labelled.data.xml", "--json"],
     ["plot", "similarity", "the bank", "a river", "--output", "picture.png"],
     ["plot", "map", "bank", "--corpus", "text.txt", "--output", "map.png"],
     ["bench", "--seconds", "0.01", "--at-once", "1"],
@@ -70,9 +69,6 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("without-torch")
     (folder / "text.txt").write_text(TEXT)
     (folder / "words.txt").write_text("bank\nsnorkelwort\n")
-    instance = '<sentence><wf>the</wf><instance id="{0}" lemma="bank" pos="NOUN">bank</instance></sentence>'
-    (folder / "labelled.data.xml").write_text(f"<corpus>{''.join(map(instance.format, range(20)))}</corpus>")
-    (folder / "labelled.gold.key.txt").write_text("".join(f"{number} bank%1\n" for number in range(20)))
     return folder
 
 

@@ -18,7 +18,7 @@ from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.tasks import load
 from elmo.vectors import VectorSettings, embed_files
-from elmo.vectors.folder import verify
+from elmo.vectors.folder import VECTORS
 from tests.checkpoint import bilm_files, manylangs_files
 from tests.end_to_end.test_kill_points import TINY
 from tests.language_models import make_language_model
@@ -57,7 +57,7 @@ def check_in_child(use, folder):
 def use_vectors(folder):
     opened = vectors.open(folder)
     with contextlib.suppress(ElmoError):
-        verify(folder, opened.manifest)
+        VECTORS.verify(folder, opened.manifest.files)
     if len(opened):
         assert opened[0].words and opened[-1].vectors is not None
 

@@ -1,15 +1,12 @@
 from .index import CorpusIndex as CorpusIndex
 from .index import build_index as build_index
-from .layers import embed_occurrences as embed_occurrences
 from .neighbors import Neighbors as Neighbors
 from .neighbors import find_neighbors as find_neighbors
 from .occurrences import Occurrence as Occurrence
 from .occurrences import Occurrences as Occurrences
 from .occurrences import TextSettings as TextSettings
-from .occurrences import find_labelled as find_labelled
 from .occurrences import find_occurrences as find_occurrences
 from .occurrences import read_corpus as read_corpus
-from .occurrences import read_labelled as read_labelled
 from .pictures import MixingWeights as MixingWeights
 from .pictures import draw_learning_curves as draw_learning_curves
 from .pictures import draw_mixing_weights as draw_mixing_weights

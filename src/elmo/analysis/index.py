@@ -7,6 +7,7 @@ where it is.
 
 import dataclasses
 import json
+import random
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,12 +30,13 @@ from elmo.analysis.layers import (
 )
 from elmo.analysis.occurrences import (
     CorpusSentence,
+    Neighbor,
     Occurrence,
     Occurrences,
+    StaticNeighbor,
     TextSettings,
     find_corpus,
     join_words,
-    sample_some,
     split_word,
 )
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
@@ -149,30 +151,33 @@ class CorpusIndex:
 
     def search(
         self, vector: Array, layer: LayerKey, *, word: str, words: str = "any", top_k: int = 10
-    ) -> list[tuple[Occurrence, float]]:
-        """Return the occurrences nearest to a vector of length 1 and their cosines, best first.
+    ) -> list[Neighbor]:
+        """Return the occurrences nearest to a vector of length 1, best first.
 
         `words` is "any", "same" (forms of `word`) or "other".
         """
         with self._reraise_as_damaged():
             mask = None if words == "any" else np.isin(self._word_ids, self._ids_of(word), invert=words == "other")
             nearest = self._vectors(layer).search(vector, top_k, mask)
-            return [(self._locate(position), cosine) for position, cosine in nearest]
+            return [Neighbor(self._locate(position), cosine) for position, cosine in nearest]
 
-    def search_words(self, vector: Array, *, exclude: Sequence[str], top_k: int = 10) -> list[tuple[str, float]]:
-        """Return the words nearest to a vector of layer 0 and their cosines, best first, without those excluded."""
+    def search_words(self, vector: Array, *, exclude: Sequence[str], top_k: int = 10) -> list[StaticNeighbor]:
+        """Return the words nearest to a vector of layer 0, best first, without those excluded."""
         with self._reraise_as_damaged():
             excluded = {word_id for word in exclude for word_id in self._ids_of(word)}
             nearest = self._vectors(0).search(vector, top_k + len(excluded))
-            return [(self._words[word_id], cosine) for word_id, cosine in nearest if word_id not in excluded][:top_k]
+            allowed = [(word_id, cosine) for word_id, cosine in nearest if word_id not in excluded]
+            return [StaticNeighbor(self._words[word_id], cosine) for word_id, cosine in allowed[:top_k]]
 
     def find_occurrences(self, word: str, *, max_occurrences: int, seed: int = 0) -> Occurrences:
         """Return the occurrences of a word, or a random sample of `max_occurrences` of them, in order."""
         tokens = split_word(word, self.manifest.reading)
         with self._reraise_as_damaged():
             positions = self._find(tokens).tolist()
-            sampled = sorted(sample_some(positions, max_occurrences, seed))
-            return Occurrences([self._locate(position, len(tokens)) for position in sampled], len(positions))
+            sample = positions
+            if len(positions) > max_occurrences:
+                sample = sorted(random.Random(seed).sample(positions, max_occurrences))
+            return Occurrences([self._locate(position, len(tokens)) for position in sample], len(positions))
 
     @contextmanager
     def _reraise_as_damaged(self) -> Iterator[None]:

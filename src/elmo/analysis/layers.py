@@ -67,42 +67,40 @@ def settings_for(model: Elmo, reading: TextSettings | None = None) -> TextSettin
     return dataclasses.replace(reading, characters=tokenization.scripts)
 
 
-def embed_occurrences(
-    model: Elmo, occurrences: Sequence[Occurrence], layer: LayerKey, *, progress: bool = False
-) -> Array:
-    """Return one vector per occurrence (N, dimensions), as Elmo.embed_spans returns them."""
-    return embed_layers(model, occurrences, [layer], progress=progress)[layer]
-
-
 def embed_layers(
     model: Elmo, occurrences: Sequence[Occurrence], keys: Sequence[LayerKey], *, progress: bool = False
 ) -> dict[LayerKey, Array]:
-    """Return the vectors of embed_occurrences in several layers; a sentence is embedded once for all but "meaning"."""
+    """Return one vector per occurrence and layer (N, D), as Elmo.embed_spans returns them.
+
+    A sentence is embedded once for all layers but "meaning".
+    """
     by_sentence: dict[tuple[str, ...], list[int]] = {}
-    for number, occurrence in enumerate(occurrences):
-        by_sentence.setdefault(tuple(occurrence.sentence.words), []).append(number)
+    for row, occurrence in enumerate(occurrences):
+        by_sentence.setdefault(tuple(occurrence.sentence.words), []).append(row)
     vectors = {key: np.zeros((len(occurrences), *model.word_shape(key)), dtype=np.float32) for key in keys}
     with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
         remaining = iter(by_sentence.items())
         while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
-            spans = [[(occurrences[number].start, occurrences[number].end) for number in own] for _, own in window]
-            for layers in group_layers(keys):
-                arrays = model.embed_spans([words for words, _ in window], spans, layers=layers)
-                for (_, own), array in zip(window, arrays, strict=True):
-                    for key in keys:
-                        if layers == key:
-                            vectors[key][own] = array
-                        elif layers == "all" and key != "meaning":
-                            vectors[key][own] = array.mean(axis=1) if key == "average" else array[:, key]
+            spans = [[(occurrences[row].start, occurrences[row].end) for row in rows] for _, rows in window]
+            for group, keys_of_group in group_layers(keys).items():
+                arrays = model.embed_spans([words for words, _ in window], spans, layers=group)
+                for (_, rows), array in zip(window, arrays, strict=True):
+                    for key in keys_of_group:
+                        vectors[key][rows] = array if group == key else select_layer(array, key)
             advance(0, len(window))
     return vectors
 
 
-def group_layers(keys: Sequence[LayerKey]) -> list[LayerKey | Literal["all"]]:
-    """Return the `layers` to embed with for all of these: meaning by itself, and one layer or all."""
+def select_layer(array: Array, key: LayerKey) -> Array:
+    """Return one layer, or the average, of vectors of all layers (N, L+1, D)."""
+    return np.asarray(array.mean(axis=1) if key == "average" else array[:, int(key)], np.float32)
+
+
+def group_layers(keys: Sequence[LayerKey]) -> dict[LayerKey | Literal["all"], list[LayerKey]]:
+    """Return the `layers` to embed with, and the layers that each of them covers."""
     others = [key for key in keys if key != "meaning"]
-    meaning: list[LayerKey | Literal["all"]] = ["meaning"] if "meaning" in keys else []
-    return [*meaning, *others] if len(others) < 2 else [*meaning, "all"]
+    groups: dict[LayerKey | Literal["all"], list[LayerKey]] = {"meaning": ["meaning"]} if "meaning" in keys else {}
+    return groups if not others else {**groups, others[0] if len(others) == 1 else "all": others}
 
 
 def name_layer(key: LayerKey) -> str:

@@ -11,45 +11,31 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from elmo.analysis.index import CorpusIndex
-from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, name_layer, normalize, settings_for
+from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, normalize, settings_for
 from elmo.analysis.occurrences import (
     Corpus,
     CorpusSentence,
+    Neighbor,
     Occurrence,
+    StaticNeighbor,
     TextSettings,
+    find_occurrences,
     is_same_word,
     read_corpus,
     read_query,
-    sample_occurrences,
 )
 from elmo.analysis.segmentation import Cohesion, is_function_word, measure_cohesion
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.progress import html_table
 from elmo.text.sentence_input import Sentence, WordIndex
 
 Match: TypeAlias = Literal["any", "same", "other"]
-Scored: TypeAlias = list[tuple[Occurrence, float]]  # occurrences and their cosines with the query, best first
 _SENTENCES_AT_ONCE = 256
 # A sentence that is in the corpus several times is returned once, so more are searched for than are wanted.
 _SEARCH_FACTOR = 3
 # A word of several characters is compared with the runs around this many single characters for each neighbor, and
 # with this many occurrences of the same word.
 _CANDIDATES, _SAME_WORD = 30, 2000
-
-
-class Neighbor(NamedTuple):
-    """An occurrence and its cosine with the query."""
-
-    occurrence: Occurrence
-    cosine: float
-
-
-class StaticNeighbor(NamedTuple):
-    """A word without a sentence and its cosine with the query."""
-
-    word: str
-    cosine: float
 
 
 class LayerNeighbors(NamedTuple):
@@ -85,16 +71,6 @@ class Neighbors:
             "static": [{"cosine": round(cosine, 4), "word": word} for word, cosine in self.static],
         }
 
-    def _repr_html_(self) -> str:
-        return "\n".join(
-            html_table(
-                [(cosine, occurrence.mark(10)) for occurrence, cosine in neighbors],
-                header=("cosine", "occurrence"),
-                caption=f"nearest to {self.query.mark(10)} by {name_layer(layer)}",
-            )
-            for layer, neighbors in self.layers
-        )
-
 
 def find_neighbors(
     model: Elmo,
@@ -125,41 +101,28 @@ def find_neighbors(
     else:
         reading = settings_for(model, reading)
         keys = choose_layers(layers, model)
+    keys = tuple(key for key in keys if key != 0)
     query = read_query(sentence, index, tokenization=model.tokenization, on_spaces=reading.split_on_spaces)
     is_phrase = query.end - query.start > 1
     is_run = is_phrase and model.tokenization.reads_characters  # of characters
     if words != "any" and is_phrase and not is_run:
         raise InputError(f"{query.word!r} is several words, but words={words!r} compares single ones; mark one.")
-    vectors = embed_query(model, query, (0, *keys))
-    num_wanted = (_CANDIDATES if is_run else _SEARCH_FACTOR) * top_k
+    vectors = {key: normalize(array[0]) for key, array in embed_layers(model, [query], (0, *keys)).items()}
+    num_candidates = (_CANDIDATES if is_run else _SEARCH_FACTOR) * top_k
     if isinstance(corpus, CorpusIndex):
-        nearest, static = search_index(corpus, query, vectors, words=words, top_k=num_wanted)
+        nearest = {
+            key: corpus.search(vectors[key], key, word=query.word, words=words, top_k=num_candidates) for key in keys
+        }
+        static = corpus.search_words(vectors[0], exclude=_words_of(query), top_k=num_candidates)
         num_occurrences = corpus.num_occurrences
     else:
         sentences = read_corpus(corpus, reading, progress=progress)
-        nearest, static, num_occurrences = _scan_texts(model, query, vectors, sentences, words, num_wanted)
+        nearest, static, num_occurrences = _scan_texts(model, query, vectors, sentences, words, num_candidates)
     if is_run:
-        same = sample_occurrences(corpus, query.word, max_occurrences=_SAME_WORD, reading=reading).occurrences
+        same = find_occurrences(corpus, query.word, max_occurrences=_SAME_WORD, reading=reading).occurrences
         nearest = _score_runs(model, query, vectors, nearest, same, words)
-    chosen = tuple(LayerNeighbors(key, _choose(model, query, scored, top_k)) for key, scored in nearest.items())
-    return Neighbors(query, chosen, tuple(map(StaticNeighbor._make, static[:top_k])), num_occurrences)
-
-
-def embed_query(model: Elmo, query: Occurrence, keys: Sequence[LayerKey]) -> dict[LayerKey, Array]:
-    """Return the query's vector of length 1 in each layer."""
-    return {key: normalize(vectors[0]) for key, vectors in embed_layers(model, [query], keys).items()}
-
-
-def search_index(
-    corpus: CorpusIndex, query: Occurrence, vectors: Mapping[LayerKey, Array], *, words: Match = "any", top_k: int = 10
-) -> tuple[dict[LayerKey, Scored], list[tuple[str, float]]]:
-    """Return the nearest occurrences of each layer, and the nearest words of layer 0."""
-    nearest = {
-        key: corpus.search(vector, key, word=query.word, words=words, top_k=top_k)
-        for key, vector in vectors.items()
-        if key != 0
-    }
-    return nearest, corpus.search_words(vectors[0], exclude=_words_of(query), top_k=top_k)
+    chosen = tuple(LayerNeighbors(key, _choose(model, query, ranked, top_k)) for key, ranked in nearest.items())
+    return Neighbors(query, chosen, tuple(static[:top_k]), num_occurrences)
 
 
 def _scan_texts(
@@ -169,46 +132,53 @@ def _scan_texts(
     sentences: Iterator[CorpusSentence],
     match: Match,
     top_k: int,
-) -> tuple[dict[LayerKey, Scored], list[tuple[str, float]], int]:
-    """Return what search_index does, and the number of occurrences.
+) -> tuple[dict[LayerKey, list[Neighbor]], list[StaticNeighbor], int]:
+    """Return the nearest occurrences of each layer, the nearest words of layer 0, and the number of occurrences.
 
     A sentence without a word to compare is not embedded.
     """
     keys = [key for key in vectors if key != 0]
-    best: dict[LayerKey, dict[Any, tuple[Occurrence, float]]] = {key: {} for key in keys}
+    best: dict[LayerKey, dict[Any, Neighbor]] = {key: {} for key in keys}  # by the place in an equal sentence
     cosines_of_words: dict[str, float] = {}
     own_words = {word.casefold() for word in _words_of(query)}
     num_occurrences = 0
     while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
-        every = [
+        occurrences = [
             Occurrence(sentence, start, start + 1) for sentence in window for start in range(len(sentence.offsets))
         ]
-        num_occurrences += len(every)
+        num_occurrences += len(occurrences)
         new = {word for sentence in window for word in sentence.words} - cosines_of_words.keys()
-        if listed := sorted(word for word in new if word.casefold() not in own_words):
-            cosines = normalize(model.embed([listed], layers=0)[0]) @ vectors[0]
-            cosines_of_words.update(zip(listed, cosines.tolist(), strict=True))
-        compared = [one for one in every if match == "any" or is_same_word(one.word, query.word) == (match == "same")]
-        for key, embedded in embed_layers(model, compared, keys).items():
-            cosines = normalize(embedded) @ vectors[key]
-            for row in np.argsort(-cosines, kind="stable").tolist():
+        if words := sorted(word for word in new if word.casefold() not in own_words):
+            cosines = normalize(model.embed([words], layers=0)[0]) @ vectors[0]
+            cosines_of_words.update(zip(words, cosines.tolist(), strict=True))
+        if match != "any":
+            is_same = match == "same"
+            occurrences = [word for word in occurrences if is_same_word(word.word, query.word) == is_same]
+        for key, embedded in embed_layers(model, occurrences, keys).items():
+            for neighbor in _rank(occurrences, normalize(embedded) @ vectors[key]):
                 if len(best[key]) >= 2 * top_k:
                     break
-                best[key].setdefault(_places(compared[row]), (compared[row], float(cosines[row])))
-            ranked = sorted(best[key].items(), key=lambda item: -item[1][1])
+                best[key].setdefault(_places(neighbor.occurrence), neighbor)
+            ranked = sorted(best[key].items(), key=lambda item: -item[1].cosine)
             best[key] = dict(ranked[:top_k])
-    static = sorted(cosines_of_words.items(), key=lambda item: -item[1])[:top_k]
-    return {key: list(nearest.values()) for key, nearest in best.items()}, static, num_occurrences
+    static = sorted(itertools.starmap(StaticNeighbor, cosines_of_words.items()), key=lambda word: -word.cosine)
+    return {key: list(nearest.values()) for key, nearest in best.items()}, static[:top_k], num_occurrences
+
+
+def _rank(occurrences: Sequence[Occurrence], cosines: Array) -> Iterator[Neighbor]:
+    """Yield the occurrences with their cosines, best first."""
+    for row in np.argsort(-cosines, kind="stable").tolist():
+        yield Neighbor(occurrences[row], float(cosines[row]))
 
 
 def _score_runs(
     model: Elmo,
     query: Occurrence,
     vectors: Mapping[LayerKey, Array],
-    nearest: Mapping[LayerKey, Scored],
+    nearest: Mapping[LayerKey, Sequence[Neighbor]],
     same: Sequence[Occurrence],
     words: Match,
-) -> dict[LayerKey, Scored]:
+) -> dict[LayerKey, list[Neighbor]]:
     """Compare the query with runs of as many characters: the same word, and those around near characters."""
     length, scored = query.end - query.start, {}
     for key, characters in nearest.items():
@@ -219,28 +189,28 @@ def _score_runs(
                 run = Occurrence(sentence, start, start + length)
                 runs.setdefault(_places(run), run)
         kept = [run for run in runs.values() if words != "other" or not is_same_word(run.word, query.word)]
-        cosines = normalize(embed_layers(model, kept, [key])[key]) @ vectors[key]
-        scored[key] = [(kept[row], float(cosines[row])) for row in np.argsort(-cosines, kind="stable").tolist()]
+        scored[key] = list(_rank(kept, normalize(embed_layers(model, kept, [key])[key]) @ vectors[key]))
     return scored
 
 
-def _choose(model: Elmo, query: Occurrence, scored: Scored, top_k: int) -> tuple[Neighbor, ...]:
+def _choose(model: Elmo, query: Occurrence, ranked: Sequence[Neighbor], top_k: int) -> tuple[Neighbor, ...]:
     """Return the nearest occurrences: of those that overlap or are in equal sentences one, of runs only words."""
     function_words = is_function_word(_words_of(query))
     cohesions: dict[tuple[str, ...], Cohesion] = {}
     chosen: list[Neighbor] = []
     taken = set(_places(query))
-    for occurrence, cosine in scored:
-        places, words = _places(occurrence), tuple(occurrence.sentence.words)
+    for neighbor in ranked:
+        occurrence, places = neighbor.occurrence, _places(neighbor.occurrence)
         if not taken.isdisjoint(places):
             continue
         if len(places) > 1 and not is_same_word(occurrence.word, query.word):
+            words = tuple(occurrence.sentence.words)
             if words not in cohesions:
                 cohesions[words] = measure_cohesion(model, [words])[0]
             if not cohesions[words].is_word(occurrence.start, occurrence.end, function_words=function_words):
                 continue
         taken.update(places)
-        chosen.append(Neighbor(occurrence, cosine))
+        chosen.append(neighbor)
         if len(chosen) == top_k:
             break
     return tuple(chosen)

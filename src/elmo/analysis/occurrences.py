@@ -1,7 +1,6 @@
-"""Text files or labelled files -> words where they occur: what neighbors, senses and maps are made of.
+"""Text files -> words where they occur: what neighbors, senses and maps are made of.
 
-Text is read as `elmo prepare` reads it: plain text, JSON lines or Parquet, compressed or not. Labelled words are
-the XML of the word-sense evaluation framework, or lines of a label, a tab and a sentence with the [word].
+Text is read as `elmo prepare` reads it: plain text, JSON lines or Parquet, compressed or not.
 """
 
 import itertools
@@ -9,15 +8,14 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from elmo.corpus.settings import TextSettings as TextSettings
 from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
-from elmo.files.sources import STDIN, Lines, Source, find_sources
+from elmo.files.sources import STDIN, Source, find_sources
 from elmo.progress import progress_bar
-from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, find_marks, read_marked, read_pointed
-from elmo.text.tokenize import tokenize
+from elmo.text.sentence_input import Sentence, WordIndex, find_marks, read_pointed
 from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
@@ -26,7 +24,6 @@ if TYPE_CHECKING:
 # An index, or the names of text files (patterns such as texts/*.txt too).
 Corpus: TypeAlias = "CorpusIndex | Sequence[str]"
 QUERY_SOURCE = "query"
-T = TypeVar("T")
 _CHUNK_BYTES = 1 << 20
 
 
@@ -51,7 +48,6 @@ class Occurrence:
     sentence: CorpusSentence
     start: int
     end: int
-    label: str | None = None
 
     @property
     def word(self) -> str:
@@ -73,7 +69,7 @@ class Occurrence:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object; `start` and `end` count words."""
-        values = {
+        return {
             "word": self.word,
             "text": self.sentence.text,
             "start": self.start,
@@ -81,11 +77,24 @@ class Occurrence:
             "source": self.sentence.source,
             "sentence": self.sentence.number,
         }
-        return values if self.label is None else {**values, "label": self.label}
 
     def _characters(self) -> tuple[int, int]:
         offsets = self.sentence.offsets
         return offsets[self.start][0], offsets[self.end - 1][1]
+
+
+class Neighbor(NamedTuple):
+    """An occurrence and its cosine with a query."""
+
+    occurrence: Occurrence
+    cosine: float
+
+
+class StaticNeighbor(NamedTuple):
+    """A word without a sentence and its cosine with a query."""
+
+    word: str
+    cosine: float
 
 
 class Occurrences(NamedTuple):
@@ -113,14 +122,13 @@ def read_query(
     *,
     tokenization: Tokenization | None = None,
     on_spaces: bool = False,
-    name: str = "index",
 ) -> Occurrence:
     """Return the word of a sentence that is [marked] or has the index; InputError if there is no such word.
 
     `tokenization` is the model's.
     """
     tokenizer = (tokenization or Tokenization()).tokenizer(on_spaces=on_spaces)
-    words, (start, end) = read_pointed(sentence, index, tokenizer, name=name)
+    words, (start, end) = read_pointed(sentence, index, tokenizer, name="index")
     if not isinstance(sentence, str):
         if tokenization is None or not tokenization.reads_characters or on_spaces:
             return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
@@ -177,45 +185,27 @@ def find_occurrences(
     seed: int = 0,
     progress: bool = False,
 ) -> Occurrences:
-    """Find a word in an index or in text files, in upper or lower case; InputError if it does not occur.
+    """Find a word in an index or in text files, in upper or lower case.
 
     A word that is several tokens of the text, as a Chinese word is, is found where they are consecutive.
     Of more than `max_occurrences` a random sample is returned. `reading` is for text files.
     """
-    sample = sample_occurrences(
-        corpus, word, reading=reading, max_occurrences=max_occurrences, seed=seed, progress=progress
-    )
-    if not sample.num_found:
-        raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
-    return sample
-
-
-def sample_occurrences(
-    corpus: Corpus,
-    word: str,
-    *,
-    max_occurrences: int,
-    reading: TextSettings | None = None,
-    seed: int = 0,
-    progress: bool = False,
-) -> Occurrences:
-    """Return what find_occurrences does, perhaps no occurrence."""
     from elmo.analysis.index import CorpusIndex
 
     if isinstance(corpus, CorpusIndex):
         return corpus.find_occurrences(word, max_occurrences=max_occurrences, seed=seed)
     reservoir: dict[int, tuple[int, Occurrence]] = {}
     count = 0
-    draw = random.Random(seed)
-    parts = split_word(word, reading or TextSettings())
-    first = parts[0].casefold()
+    random_numbers = random.Random(seed)
+    tokens = split_word(word, reading or TextSettings())
+    first = tokens[0].casefold()
     for sentence in read_corpus(corpus, reading, progress=progress):
         if first not in sentence.text.casefold():
             continue
-        for start in find_runs(sentence.words, parts):
-            slot = count if count < max_occurrences else draw.randrange(count + 1)
+        for start in find_runs(sentence.words, tokens):
+            slot = count if count < max_occurrences else random_numbers.randrange(count + 1)
             if slot < max_occurrences:
-                reservoir[slot] = (count, Occurrence(sentence, start, start + len(parts)))
+                reservoir[slot] = (count, Occurrence(sentence, start, start + len(tokens)))
             count += 1
     in_order = sorted(reservoir.values(), key=lambda entry: entry[0])
     return Occurrences([occurrence for _, occurrence in in_order], count)
@@ -224,7 +214,7 @@ def sample_occurrences(
 def split_word(word: str, reading: TextSettings) -> list[str]:
     """Return the words that a word consists of in a text: one, or the letters of a script."""
     split = Tokenization(reading.tokenization).tokenizer(on_spaces=reading.split_on_spaces)
-    return [part.text for part in split(word)] or [word]
+    return [token.text for token in split(word)] or [word]
 
 
 def find_runs(words: Sequence[str], phrase: Sequence[str]) -> list[int]:
@@ -232,67 +222,3 @@ def find_runs(words: Sequence[str], phrase: Sequence[str]) -> list[int]:
     words, phrase = [word.casefold() for word in words], [word.casefold() for word in phrase]
     starts = (start for start, word in enumerate(words) if word == phrase[0])
     return [start for start in starts if words[start : start + len(phrase)] == phrase]
-
-
-def read_labelled(
-    path: str | Path, word: str | None = None, *, tokenization: Tokenization | None = None
-) -> dict[str, list[Occurrence]]:
-    """Return the labelled occurrences of each word, or of one; the XML names words as in "bank#NOUN".
-
-    A `word` without a part of speech stands for all of them. `tokenization` is that of the model.
-    """
-    lines = Lines(path)
-    by_word: dict[str, list[Occurrence]] = {}
-    is_xml = lines.suffix == ".xml"
-    for name, occurrence in _read_xml(str(path)) if is_xml else _read_lines(lines, tokenization or tokenize):
-        if word is None or word.casefold() in (name.casefold(), name.split("#")[0].casefold()):
-            by_word.setdefault(name if word is None else word, []).append(occurrence)
-    if not by_word:
-        missing = "no labelled words" if word is None else f"no labelled occurrence of {word!r}"
-        raise InputError(f"{path} has {missing}; choose another word or file.")
-    return by_word
-
-
-def find_labelled(
-    path: str | Path,
-    word: str,
-    *,
-    max_occurrences: int = 1000,
-    seed: int = 0,
-    tokenization: Tokenization | None = None,
-) -> Occurrences:
-    """Return the labelled occurrences of one word in a file, or a random sample of them."""
-    labelled = read_labelled(path, word, tokenization=tokenization)[word]
-    return Occurrences(sample_some(labelled, max_occurrences, seed), len(labelled))
-
-
-def sample_some(items: Sequence[T], max_items: int, seed: int) -> list[T]:
-    """Return all items, or a random sample of `max_items`."""
-    return list(items) if len(items) <= max_items else random.Random(seed).sample(list(items), max_items)
-
-
-def _read_xml(path: str) -> Iterator[tuple[str, Occurrence]]:
-    from elmo.tasks.examples import entry_of
-    from elmo.tasks.readers import open_reader
-    from elmo.tasks.settings import ReadSettings
-
-    for number, example in enumerate(open_reader(path, "senses", ReadSettings()).reader):
-        sentence = join_words(example.words, path, number)
-        for target in example.targets:
-            start, end = target.span
-            yield entry_of(target), Occurrence(sentence, start, end, target.keys[0])
-
-
-def _read_lines(lines: Lines, tokenizer: Tokenizer) -> Iterator[tuple[str, Occurrence]]:
-    for line in lines:
-        if not line.strip():
-            continue
-        label, tab, text = line.partition("\t")
-        if not tab or not label.strip():
-            raise lines.fail(f"{line!r:.60} is not a label, a tab, and a sentence with the [word] in brackets.")
-        try:
-            words, (start, end) = read_marked(text, tokenizer)
-        except InputError as error:
-            raise lines.fail(str(error)) from error
-        occurrence = Occurrence(join_words(words, lines.name, lines.number - 1), start, end, label.strip())
-        yield occurrence.word.casefold(), occurrence

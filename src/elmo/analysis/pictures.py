@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +18,6 @@ from elmo.pretrain.launch import read_run_file
 from elmo.pretrain.metrics import read_metrics
 from elmo.tasks.comparison import RESULTS_FILE, Row
 from elmo.tasks.task import read_task
-
-if TYPE_CHECKING:
-    pass
 
 _MIX = re.compile(r"encoder\.elmo\.(?:mixes\.)?(\d+)\.weights")
 _DIRECTIONS = {"left_to_right": "left to right", "right_to_left": "right to left"}

@@ -6,13 +6,13 @@ nearest large one. The tree is cut where the silhouette is highest; if that is l
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from elmo.analysis.layers import Array, choose_layer, embed_occurrences, normalize
+from elmo.analysis.layers import Array, choose_layer, embed_layers, normalize
 from elmo.analysis.occurrences import Occurrence, is_same_word
 from elmo.errors import InputError
 from elmo.extras import require
@@ -69,16 +69,6 @@ class Sense:
 
 
 @dataclass(frozen=True)
-class SenseScores:
-    """Agreement of clusters with labels: adjusted Rand index (1: equal, 0: chance) and V-measure (0 to 1)."""
-
-    num_labels: int
-    num_clusters: int
-    adjusted_rand: float
-    v_measure: float
-
-
-@dataclass(frozen=True)
 class WordSenses:
     """The senses of a word, the most frequent first; `numbers` is the sense of each occurrence."""
 
@@ -88,7 +78,6 @@ class WordSenses:
     numbers: tuple[int, ...]
     senses: tuple[Sense, ...]
     silhouette: float | None
-    scores: SenseScores | None  # if the occurrences have labels
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -98,7 +87,6 @@ class WordSenses:
             "num_clustered": len(self.occurrences),
             "silhouette": self.silhouette,
             "senses": [sense.to_dict() for sense in self.senses],
-            "scores": None if self.scores is None else asdict(self.scores),
         }
 
 
@@ -116,7 +104,7 @@ def induce_senses(
     progress: bool = False,
 ) -> WordSenses:
     """Cluster the occurrences of a word into `num_senses`, or into as many senses as are found (maybe one)."""
-    require_sklearn()
+    require("sklearn", "analysis", "Clustering")
     if not occurrences:
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     if num_senses is not None and not 1 <= num_senses <= len(occurrences):
@@ -124,7 +112,8 @@ def induce_senses(
             f"{num_senses} senses were requested, but there are {len(occurrences)} occurrences; request 1 to "
             f"{len(occurrences)}."
         )
-    vectors = embed_occurrences(model, occurrences, choose_layer(layer, model), progress=progress)
+    key = choose_layer(layer, model)
+    vectors = embed_layers(model, occurrences, [key], progress=progress)[key]
     clusters = find_clusters(vectors, num_clusters=num_senses, seed=seed)
     ranked = [_rank_typical(clusters, occurrences, number) for number in range(clusters.num_clusters)]
     typical = [cluster[:_ASKED_FOR_SUBSTITUTES] for cluster in ranked]
@@ -134,19 +123,9 @@ def induce_senses(
         Sense(count, tuple(cluster[:num_typical]), words)
         for count, cluster, words in zip(counts, ranked, substitutes, strict=True)
     )
-    numbers, scores = clusters.numbers.tolist(), None
-    if all(occurrence.label is not None for occurrence in occurrences):
-        scores = score_clusters([str(occurrence.label) for occurrence in occurrences], numbers)
     num_found = len(occurrences) if num_found is None else num_found
-    return WordSenses(word, num_found, tuple(occurrences), tuple(numbers), senses, clusters.silhouette, scores)
-
-
-def score_clusters(labels: Sequence[str], numbers: Sequence[int]) -> SenseScores:
-    """Compare clusters with labels."""
-    from sklearn.metrics import adjusted_rand_score, v_measure_score
-
-    scores = (round(float(score(labels, numbers)), 4) for score in (adjusted_rand_score, v_measure_score))
-    return SenseScores(len(set(labels)), len(set(numbers)), *scores)
+    numbers = tuple(clusters.numbers.tolist())
+    return WordSenses(word, num_found, tuple(occurrences), numbers, senses, clusters.silhouette)
 
 
 def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int = 0) -> Clusters:
@@ -212,11 +191,6 @@ def _join_nearest(points: Array, members: Array, numbers: npt.NDArray[np.int64])
     """Return the cluster of each point whose mean has the highest cosine with it."""
     means = [members[numbers == number].mean(axis=0) for number in range(int(numbers.max()) + 1)]
     return np.asarray((normalize(points) @ normalize(np.stack(means)).T).argmax(axis=1), np.int64)
-
-
-def require_sklearn() -> None:
-    """Raise ConfigError with the extra to install if scikit-learn is missing."""
-    require("sklearn", "analysis", "Clustering")
 
 
 def _number_by_size(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

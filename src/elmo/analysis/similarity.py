@@ -14,7 +14,6 @@ from elmo.analysis.style import check_output, drawing, ink_on, shades
 from elmo.errors import InputError
 from elmo.inference.layers import Layers, cosine
 from elmo.model import Elmo
-from elmo.progress import html_table
 from elmo.text.sentence_input import Sentence, read_sentences
 
 if TYPE_CHECKING:
@@ -46,18 +45,6 @@ class WordSimilarities:
             pairs.append({"a": int(a), "b": int(b), "cosine_by_layer" if self.by_layer else "cosine": values})
         sentences = [{"words": word.sentence.words, "start": word.start, "end": word.end} for word in self.words]
         return {"sentences": sentences, "pairs": pairs}
-
-    def _repr_html_(self) -> str:
-        tables = self.cosines if self.by_layer else self.cosines[None]
-        numbers = [str(number + 1) for number in range(len(self.words))]
-        return "\n".join(
-            html_table(
-                [(word.mark(), *map(float, row)) for word, row in zip(self.words, table, strict=True)],
-                header=("", *numbers),
-                caption=f"layer {layer}" if self.by_layer else "cosines",
-            )
-            for layer, table in enumerate(tables)
-        )
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Occurrences of a word -> its senses and their points on a plane, by one layer or several, and a picture of them.
 
-Senses are labels, if the occurrences have them, or clusters, named by the words around them.
+Senses are clusters, named by the words around them.
 """
 
 import math
@@ -8,22 +8,22 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 import numpy as np
 
 from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer, normalize
 from elmo.analysis.occurrences import Occurrence, is_same_word, read_query
 from elmo.analysis.segmentation import Cohesion, measure_cohesion
-from elmo.analysis.senses import find_clusters, require_sklearn
+from elmo.analysis.senses import find_clusters
 from elmo.analysis.style import COLOURS, MARKERS, SOFT_INK, drawing
 from elmo.errors import InputError
+from elmo.extras import require
 from elmo.language import translate
 from elmo.model import Elmo
 from elmo.text.sentence_input import Sentence
 from elmo.text.units import script_of
 
-Projection: TypeAlias = Literal["pca", "tsne"]
 _LONGEST_HAN_WORD = 3  # characters
 _WINDOW = 6  # words on each side of an occurrence that may name its sense
 _TYPICAL_WORDS = 3
@@ -34,14 +34,14 @@ _HAN_STOP = frozenset("们有不个一去来到说过为")  # Chinese characters
 class SenseMap:
     """One word in several sentences: the sense of each occurrence, and its points (N, 2) by each layer.
 
-    All points are rotated to agree with the last layer as well as possible, and those of PCA are in one unit, that of
-    vectors of length 1, so that the layers can be drawn side by side on equal axes.
+    The points are those of PCA of vectors of length 1, rotated to agree with the last layer as well as possible, so
+    that the layers can be drawn side by side on equal axes.
     """
 
     word: str
     occurrences: tuple[Occurrence, ...]
     senses: tuple[int, ...]  # of each occurrence, from 0, the most frequent first
-    names: tuple[tuple[str, ...], ...]  # of each sense, the words that name it, or its label
+    names: tuple[tuple[str, ...], ...]  # of each sense, the words that name it
     points: dict[LayerKey, Array]
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,18 +69,15 @@ def map_senses(
     *,
     layers: Sequence[str | int] | None = None,
     num_senses: int | None = None,
-    projection: Projection = "pca",
     seed: int = 0,
     progress: bool = False,
 ) -> SenseMap:
     """Place a word of three or more sentences, [marked] in each, on a plane by each of the layers.
 
-    By default every layer, and meaning if the model has a context layer. The senses are the labels of occurrences
-    that have them; else `num_senses` clusters, or as many as are found, by the last of the layers.
+    By default every layer, and meaning if the model has a context layer. The senses are `num_senses` clusters, or as
+    many as are found, by the last of the layers.
     """
-    require_sklearn()
-    if projection not in get_args(Projection):
-        raise InputError(f"The projection is {projection!r}; choose {' or '.join(get_args(Projection))}.")
+    require("sklearn", "analysis", "Clustering")
     occurrences = [
         sentence if isinstance(sentence, Occurrence) else read_query(sentence, tokenization=model.tokenization)
         for sentence in sentences
@@ -97,18 +94,12 @@ def map_senses(
         chosen.append("meaning")
     keys = list(dict.fromkeys(choose_layer(layer, model) for layer in chosen))
     vectors = embed_layers(model, occurrences, keys, progress=progress)
-    labels = [occurrence.label for occurrence in occurrences]
-    if num_senses is None and all(label is not None for label in labels):
-        by_count = [label for label, _ in Counter(labels).most_common()]
-        senses = tuple(by_count.index(label) for label in labels)
-        names: list[tuple[str, ...]] = [(str(label),) for label in by_count]
-    else:
-        senses = tuple(find_clusters(vectors[keys[-1]], num_clusters=num_senses, seed=seed).numbers.tolist())
-        names = name_senses(occurrences, senses, model)
-    points = {key: _project(vectors[key], projection, seed) for key in keys}
+    senses = tuple(find_clusters(vectors[keys[-1]], num_clusters=num_senses, seed=seed).numbers.tolist())
+    points = {key: _project(vectors[key]) for key in keys}
     last = points.pop(keys[-1])
     points = {**{key: _rotate(own, last) for key, own in points.items()}, keys[-1]: last}
-    return SenseMap(occurrences[0].word, tuple(occurrences), senses, tuple(names), points)
+    names = tuple(name_senses(occurrences, senses, model))
+    return SenseMap(occurrences[0].word, tuple(occurrences), senses, names, points)
 
 
 def name_senses(
@@ -228,17 +219,13 @@ def _list_near(occurrence: Occurrence, cohesion: Cohesion) -> Iterator[str]:
                 yield word.casefold()
 
 
-def _project(vectors: Array, projection: Projection, seed: int) -> Array:
+def _project(vectors: Array) -> Array:
     from sklearn.decomposition import PCA
-    from sklearn.manifold import TSNE
 
-    scaled = normalize(vectors)
-    if np.allclose(scaled, scaled[0], atol=1e-6):
+    unit = normalize(vectors)
+    if np.allclose(unit, unit[0], atol=1e-6):
         return np.zeros((len(vectors), 2), dtype=np.float32)
-    size = min(2 if projection == "pca" else 50, len(vectors) - 1, vectors.shape[1])
+    size = min(2, len(vectors) - 1, vectors.shape[1])
     solver = "full" if len(vectors) < 500 else "randomized"
-    points = PCA(size, svd_solver=solver, random_state=0).fit_transform(scaled)
-    if projection == "tsne":
-        perplexity = min(30.0, (len(vectors) - 1) / 3)
-        points = TSNE(perplexity=perplexity, init="random", random_state=seed).fit_transform(points)
+    points = PCA(size, svd_solver=solver, random_state=0).fit_transform(unit)
     return np.pad(np.asarray(points, dtype=np.float32), ((0, 0), (0, 2 - points.shape[1])))

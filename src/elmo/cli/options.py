@@ -32,10 +32,6 @@ _ONE_OR_WEIGHTS = "the number of one layer (0 is the word alone), or one weight 
 _DEFAULT_LAYERS = "meaning, or average without a context layer"
 _ONE_LAYER = "Layer to compare by: a number, top, average or meaning"
 _PRECISIONS = "Precision of the matrix multiplications: float32, int8, auto, or bfloat16 on a GPU."
-_LABELLED = (
-    "Labelled occurrences instead of a corpus: X.data.xml with X.gold.key.txt next to it, or lines with a label, a "
-    "tab and a sentence with the [word]."
-)
 
 Rows = Annotated[list[str] | None, argument("INPUT", f"A sentence in quotes, or files. {_FILES}")]
 RowFiles = Annotated[list[str] | None, argument("INPUT", _FILES)]
@@ -72,7 +68,6 @@ PrecisionChoice = Annotated[str | None, option("--precision PRECISION", _PRECISI
 Threads = Annotated[int | None, option("--threads N", "Number of CPU threads.", shown="all cores", min=1)]
 LocalFilesOnly = Annotated[bool, option("--local-files-only", "Do not access the network; only use downloaded files.")]
 AsJson = Annotated[bool, option("--json", "Print one line of JSON, for programs.")]
-Labelled = Annotated[str | None, option("--labelled FILE", _LABELLED)]
 MaxOccurrences = Annotated[
     int, option("--max-occurrences N", "Maximum number of occurrences; more frequent words are sampled.", min=1)
 ]
@@ -242,22 +237,12 @@ class CorpusOptions:
             )
         return CorpusIndex(indexes[0])
 
-    def find(
-        self, word: str, labelled: str | None, model: ModelOptions, max_occurrences: int, seed: int
-    ) -> "tuple[Occurrences, Elmo]":
-        """Find the occurrences of a word in the corpus or in a labelled file, and open the model."""
-        from elmo.analysis import find_labelled, find_occurrences
+    def find(self, word: str, model: ModelOptions, max_occurrences: int, seed: int) -> "tuple[Occurrences, Elmo]":
+        """Find the occurrences of a word in the corpus, and open the model."""
+        from elmo.analysis import find_occurrences
         from elmo.analysis.layers import settings_for
 
         check_text(word, "The word")
-        if labelled is not None:
-            if self.corpus:
-                raise InputError("--labelled replaces --corpus; leave one of them out.")
-            elmo = model.open(texts=[word])
-            occurrences = find_labelled(
-                labelled, word, max_occurrences=max_occurrences, seed=seed, tokenization=elmo.tokenization
-            )
-            return occurrences, elmo
         corpus = self.open()
         opened = model.open(corpus, texts=[word])
         occurrences = find_occurrences(

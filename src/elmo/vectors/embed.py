@@ -28,7 +28,7 @@ from elmo.vectors.folder import REJECTS, VECTORS, PartRecord, list_rejects, read
 from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import Pooling, VectorSettings
-from elmo.vectors.writing import Engine, PartJob, RowEmbedder, is_on_cpu, make_layout
+from elmo.vectors.writing import Engine, PartJob, RowEmbedder, make_layout
 
 _LIBRARIES = {"parquet": ["pyarrow"], "npy": ["numpy"], "hdf5": ["h5py"]}
 _SUMS = ("num_rows", "num_written", "num_without_span", "num_words", "num_vectors")
@@ -52,7 +52,7 @@ def embed_files(
     """Write the vectors of files, patterns such as `texts/*.jsonl.gz`, or standard input (-), and open them.
 
     `workers`: processes that compute, by default this one alone, with `model` as it is; `threads`: of all
-    together. `engine="ray"`: workers of the Ray cluster at `address`, by default one per two of its cores.
+    workers together. `engine="ray"`: workers of the Ray cluster at `address`, by default one per two of its cores.
     `on_error`: stop at a broken row, or list it in rejects.jsonl. A folder that holds the result already is opened
     as it is, or computed again if a file is missing or has another size; other vectors are refused unless `force`
     is true. `progress` shows a bar, or is called with the numbers of words and of bytes that each step has done.
@@ -64,7 +64,7 @@ def embed_files(
     if model.state == "carry":
         raise InputError("The parts of a folder are computed independently; use a model with state='zero'.")
     chosen = Engine(engine, address, workers, threads)
-    chosen.check(on_cpu=is_on_cpu(model))
+    chosen.check(model)
     if settings.file_format == "parquet":
         require("pyarrow", "data", "Parquet")
     names = [files] if isinstance(files, str | Path) else files

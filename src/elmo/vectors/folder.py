@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -154,14 +154,3 @@ def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of a finished folder, None if there is none; InputError if it is damaged."""
     values = VECTORS.read_manifest(folder)
     return None if values is None else Manifest(values)
-
-
-def verify(
-    folder: Path,
-    manifest: Manifest,
-    advance: Callable[[int], None] = lambda num_bytes: None,
-    *,
-    checksums: bool = True,
-) -> None:
-    """Compare the size of every file and its checksum, which reads all files; InputError with what is wrong."""
-    VECTORS.verify(folder, manifest.files, checksums=checksums, advance=advance)

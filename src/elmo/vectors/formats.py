@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
@@ -30,9 +30,8 @@ from elmo.vectors.settings import DType, FileFormat, Unit
 Array = npt.NDArray[Any]
 Span = tuple[int, int]
 Arrays = Mapping[str, Array]  # "vectors", and "scales" for int8
-_PARQUET, _HDF5, _OFFSETS, _ROWS = ".parquet", ".h5", ".offsets.npy", ".rows.jsonl"
+_OFFSETS, _ROWS = ".offsets.npy", ".rows.jsonl"
 _FIELDS = ("index", "id", "words", "text", "spans")
-_ROW_GROUPS_KEPT = 2
 _ROW_GROUP_BYTES = 8 << 20  # what is decoded to read one row of a Parquet file
 
 
@@ -105,10 +104,6 @@ class PartReader(ABC):
     def _read_arrays(self, position: int) -> Arrays:
         """Return the arrays of a row as they are stored, (count, *shape)."""
 
-    @abstractmethod
-    def close(self) -> None:
-        """Close the files."""
-
 
 def _restore(stored: Arrays, layout: Layout) -> Array:
     """Return the vectors of a row as Elmo.embed, encode or embed_spans return them; int8 as float32."""
@@ -121,10 +116,15 @@ def _restore(stored: Arrays, layout: Layout) -> Array:
 
 
 class PartFormat(NamedTuple):
-    """One way to store a part; both take the path of its files without their extensions."""
+    """One way to store a part."""
 
+    extension: str
     write: Callable[[Path, Layout], AbstractContextManager[Add]]
     read: Callable[[Path, Layout], PartReader]
+
+    def path_in(self, folder: Path, number: int) -> Path:
+        """Return the path of a part to write or read; for npy, the common beginning of its files."""
+        return folder / f"{part_stem(number)}{self.extension}"
 
 
 def part_stem(number: int) -> str:
@@ -173,9 +173,6 @@ class _NpyReader(PartReader):
         rows = slice(self._offsets[position], self._offsets[position + 1])
         return {name: array[rows] for name, array in self._arrays.items()}
 
-    def close(self) -> None:
-        """Do nothing: a map is closed with the last array that is a view of it."""
-
 
 def _map(path: Path) -> Array:
     try:  # copy-on-write, so that a view of the file is an array like any other
@@ -212,11 +209,11 @@ def write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
 
 
 class _Hdf5Reader(PartReader):
-    def __init__(self, stem: Path, layout: Layout) -> None:
+    def __init__(self, path: Path, layout: Layout) -> None:
         import h5py
 
         super().__init__(layout)
-        self._file = h5py.File(_file_at(stem, _HDF5), "r")
+        self._file = h5py.File(path, "r")
 
     def _read_rows(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self._file["rows"][...]]
@@ -227,9 +224,6 @@ class _Hdf5Reader(PartReader):
             array = self._file[str(index) if name == "vectors" else f"{name}/{index}"][...]
             arrays[name] = array[None] if self.layout.unit == "sentences" else array
         return arrays
-
-    def close(self) -> None:
-        self._file.close()
 
 
 # --- Parquet
@@ -291,13 +285,13 @@ def _make_table(block: Block, layout: Layout) -> Any:
 
 
 class _ParquetReader(PartReader):
-    def __init__(self, stem: Path, layout: Layout) -> None:
+    def __init__(self, path: Path, layout: Layout) -> None:
         super().__init__(layout)
-        self._file = _import_pyarrow().parquet.ParquetFile(_file_at(stem, _PARQUET), memory_map=True)
+        self._file = _import_pyarrow().parquet.ParquetFile(path, memory_map=True)
         groups = self._file.metadata
         sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
         self._starts = np.cumsum([0, *sizes], dtype=np.int64)
-        self._decode = lru_cache(_ROW_GROUPS_KEPT)(self._decode_group)
+        self._decoded: tuple[int, Array, dict[str, Array]] | None = None  # the group that was read last
 
     def _read_rows(self) -> list[dict[str, Any]]:
         names = [name for name in self._file.schema_arrow.names if name in _FIELDS]
@@ -306,7 +300,9 @@ class _ParquetReader(PartReader):
 
     def _read_arrays(self, position: int) -> Arrays:
         number = int(np.searchsorted(self._starts, position, side="right")) - 1
-        offsets, arrays = self._decode(number)
+        if self._decoded is None or self._decoded[0] != number:
+            self._decoded = (number, *self._decode_group(number))
+        _, offsets, arrays = self._decoded
         row = position - int(self._starts[number])
         return {name: array[offsets[row] : offsets[row + 1]] for name, array in arrays.items()}
 
@@ -324,15 +320,11 @@ class _ParquetReader(PartReader):
             arrays[name] = column.to_numpy(zero_copy_only=True).reshape(-1, *shape)
         return offsets, arrays
 
-    def close(self) -> None:
-        self._decode.cache_clear()
-        self._file.close()
-
 
 PART_FORMATS: dict[FileFormat, PartFormat] = {
-    "npy": PartFormat(_write_npy, _NpyReader),
-    "parquet": PartFormat(lambda stem, layout: write_parquet(_file_at(stem, _PARQUET), layout), _ParquetReader),
-    "hdf5": PartFormat(lambda stem, layout: write_hdf5(_file_at(stem, _HDF5), layout), _Hdf5Reader),
+    "npy": PartFormat("", _write_npy, _NpyReader),
+    "parquet": PartFormat(".parquet", write_parquet, _ParquetReader),
+    "hdf5": PartFormat(".h5", write_hdf5, _Hdf5Reader),
 }
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, overload
 
 from elmo.errors import ElmoError, InputError, first_line
-from elmo.vectors.folder import Counts, Manifest, read_manifest, verify
-from elmo.vectors.formats import PART_FORMATS, PartReader, VectorRow, part_stem
+from elmo.vectors.folder import VECTORS, Counts, Manifest, read_manifest
+from elmo.vectors.formats import PART_FORMATS, PartReader, VectorRow
 
 _PARTS_KEPT_OPEN = 8
 
@@ -46,7 +46,7 @@ class Vectors(Sequence[VectorRow]):
 
     def verify(self) -> None:
         """Read all files and compare their checksums; InputError names what is damaged."""
-        verify(self.folder, self.manifest)
+        VECTORS.verify(self.folder, self.manifest.files)
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -80,8 +80,7 @@ class Vectors(Sequence[VectorRow]):
 
     def close(self) -> None:
         """Close all files; they are opened again when needed."""
-        while self._opened:
-            self._opened.popitem()[1].close()
+        self._opened.clear()
 
     def __repr__(self) -> str:
         return f"Vectors({str(self.folder)!r}, {len(self):,} rows)"
@@ -109,11 +108,11 @@ class Vectors(Sequence[VectorRow]):
         try:
             if (reader := self._opened.pop(number, None)) is None:
                 part_format = PART_FORMATS[self.manifest.values["settings"]["file_format"]]
-                stem = self.folder / part_stem(self.manifest.parts[number]["number"])
-                reader = part_format.read(stem, self.manifest.layout)
+                path = part_format.path_in(self.folder, self.manifest.parts[number]["number"])
+                reader = part_format.read(path, self.manifest.layout)
             self._opened[number] = reader
             if len(self._opened) > _PARTS_KEPT_OPEN:
-                self._opened.pop(next(iter(self._opened))).close()
+                del self._opened[next(iter(self._opened))]
             yield reader
         except ElmoError:
             raise

@@ -193,7 +193,6 @@ def senses(
     word: Annotated[str, argument("WORD", "The word, in upper or lower case.")],
     *,
     corpus: CorpusOptions,
-    labelled: options.Labelled = None,
     layer: options.OneLayer = None,
     num_senses: int | None = option("--senses", "Number of senses, instead of detecting it.", None, min=1),
     max_occurrences: options.MaxOccurrences = 1000,
@@ -207,13 +206,12 @@ def senses(
     Its occurrences are clustered; each sense is shown with typical contexts and with words that would fit there.
 
     \b
-    Examples:
+    Example:
       elmo senses bank --corpus texts.txt
-      elmo senses bank --labelled semcor.data.xml
     """
     from elmo.analysis import induce_senses
 
-    (occurrences, num_found), elmo = corpus.find(word, labelled, model, max_occurrences, seed)
+    (occurrences, num_found), elmo = corpus.find(word, model, max_occurrences, seed)
     result = induce_senses(
         elmo, word, occurrences, num_found=num_found, layer=layer, num_senses=num_senses, num_typical=contexts,
         seed=seed, progress=True,
@@ -243,7 +241,3 @@ def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
             yield "   " + translate(f"would fit: {', '.join(word.word for word in sense.substitutes)}")
         for occurrence in sense.typical:
             yield f"   {fit(occurrence.mark(10), _SENSE_COLUMNS)}"
-    if result.scores is not None:
-        yield ""
-        scores = result.scores
-        yield translate(f"adjusted Rand index {scores.adjusted_rand:.3f}, V-measure {scores.v_measure:.3f}")

@@ -105,7 +105,7 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
 
 def _describe_vectors(folder: Path, *, checksums: bool) -> dict[str, Any]:
     """Return the facts about a folder as plain JSON values; InputError if it is damaged or not finished."""
-    from elmo.vectors.folder import read_manifest, verify
+    from elmo.vectors.folder import VECTORS, read_manifest
 
     manifest = read_manifest(folder)
     if manifest is None:
@@ -115,7 +115,7 @@ def _describe_vectors(folder: Path, *, checksums: bool) -> dict[str, Any]:
         )
     num_bytes = sum(file["num_bytes"] for file in manifest.files.values())
     with progress_bar(unit="files", num_bytes=num_bytes) as advance:
-        verify(folder, manifest, lambda size: advance(size, 0), checksums=checksums)
+        VECTORS.verify(folder, manifest.files, checksums=checksums, advance=lambda size: advance(size, 0))
     names = ("format", "version", "made_with", "model", "settings", "vector_shape", "counts")
     return {
         **{name: manifest.values[name] for name in names},

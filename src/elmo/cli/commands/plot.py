@@ -2,11 +2,11 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from elmo.cli import options
 from elmo.cli.command import argument, option
-from elmo.cli.options import CorpusOptions, Labelled, MaxOccurrences, ModelOptions, OneLayer, Seed
+from elmo.cli.options import CorpusOptions, MaxOccurrences, ModelOptions, OneLayer, Seed
 from elmo.cli.terminal import say
 from elmo.extras import require
 from elmo.files.rows import to_json
@@ -50,9 +50,7 @@ def map(
     word: Annotated[str, argument("WORD", "The word, in upper or lower case.")],
     *,
     corpus: CorpusOptions,
-    labelled: Labelled = None,
     layer: OneLayer = None,
-    projection: Literal["pca", "tsne"] = option("--projection", "Projection to the plane.", "pca"),
     max_occurrences: MaxOccurrences = 500,
     output: PictureFile = Path("map.png"),
     seed: Seed = 0,
@@ -61,21 +59,20 @@ def map(
 ) -> None:
     """Plot the occurrences of a word in two dimensions.
 
-    They are colored by label, or by cluster if they have none; clusters are named by the words around them.
+    They are colored by cluster; clusters are named by the words around them.
 
     \b
-    Examples:
+    Example:
       elmo plot map bank --corpus texts.txt --output bank.png
-      elmo plot map bank --labelled semcor.data.xml --projection tsne
     """
     from elmo.analysis import draw_senses, map_senses
     from elmo.analysis.layers import choose_layer
     from elmo.analysis.style import check_output
 
     check_output(output)
-    (occurrences, _), elmo = corpus.find(word, labelled, model, max_occurrences, seed)
+    (occurrences, _), elmo = corpus.find(word, model, max_occurrences, seed)
     layers = [choose_layer(layer, elmo)]
-    sense_map = map_senses(elmo, occurrences, layers=layers, projection=projection, seed=seed, progress=True)
+    sense_map = map_senses(elmo, occurrences, layers=layers, seed=seed, progress=True)
     draw_senses(sense_map, output)
     num_senses = len(sense_map.names)
     message = f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {num_senses} group(s)."
