@@ -98,9 +98,11 @@ def select_layer(array: Array, key: LayerKey) -> Array:
 
 def group_layers(keys: Sequence[LayerKey]) -> dict[LayerKey | Literal["all"], list[LayerKey]]:
     """Return the `layers` to embed with, and the layers that each of them covers."""
-    others = [key for key in keys if key != "meaning"]
+    others: list[LayerKey] = [key for key in keys if key != "meaning"]
     groups: dict[LayerKey | Literal["all"], list[LayerKey]] = {"meaning": ["meaning"]} if "meaning" in keys else {}
-    return groups if not others else {**groups, others[0] if len(others) == 1 else "all": others}
+    if others:
+        groups[others[0] if len(others) == 1 else "all"] = others
+    return groups
 
 
 def name_layer(key: LayerKey) -> str:
