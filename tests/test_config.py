@@ -93,7 +93,7 @@ def test_features_are_counted_over_words_and_characters():
     assert ModelConfig(words=WordConfig(10, 100), characters=None).num_features == 100
 
 
-def test_whole_numbers_are_read_as_floats_where_floats_are_meant():
+def test_whole_numbers_become_floats_in_float_fields():
     clip = ModelConfig.from_dict({"encoder": {"cell_clip": 3}}).encoder.cell_clip
     assert (clip, type(clip)) == (3.0, float)
 
@@ -144,7 +144,7 @@ def test_an_unknown_key_like_no_other_lists_the_known_ones():
         ({"characters": {"alphabet": ["utf-8"]}}, "'characters.alphabet' is ['utf-8']"),
     ],
 )
-def test_a_wrong_type_is_named_with_what_was_expected(values, fault):
+def test_a_wrong_type_is_named_with_the_expected_one(values, fault):
     assert fault in message_for(values)
 
 

@@ -24,7 +24,7 @@ RIVER_BANK = "the river and the [bank] of mud"
 LEAST_COSINES = {"float32": 0.99999, "int8": 0.999}
 
 
-def test_meaning_is_the_top_layer_beside_the_context(fused_model):
+def test_meaning_concatenates_the_top_layer_and_the_context(fused_model):
     fused_model = retune(fused_model, substitutes=0.0, word=0.0)
     top = fused_model.embed("the bank of money", layers="top")
     context = fused_model.context_vectors("the bank of money")
@@ -246,7 +246,7 @@ def test_tensors_that_do_not_fit_are_refused(fused_model):
         replace(fused_model.checkpoint(), context=replace(layer, arrays=other))
 
 
-def test_a_model_without_one_says_so(tiny_model):
+def test_a_model_without_a_context_layer_is_an_error(tiny_model):
     for ask in (
         lambda: tiny_model.embed("the bank", layers="meaning"),
         lambda: tiny_model.similarity("the [bank]", "a [bank]", layers="meaning"),
@@ -264,7 +264,7 @@ def test_sentences_of_one_topic_are_nearer(fused_model):
     assert fused_model.encode(["the bank"]).shape[1:] == fused_model.sentence_shape() == (4 + 6,)
 
 
-def test_pooling_is_weighted_only_where_no_layers_are_asked_for(fused_model, tiny_model):
+def test_pooling_is_weighted_only_if_no_layers_are_given(fused_model, tiny_model):
     text = "the bank of money"
     for given, same in (
         ({}, fused_model.encode(text, pooling="weighted")),

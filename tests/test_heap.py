@@ -26,7 +26,7 @@ def count_faults(mode):
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the setting is one of glibc")
-def test_large_blocks_are_reused_where_it_was_asked_for():
+def test_large_blocks_are_reused_if_requested():
     usual = count_faults("usual")
     if usual < 100:
         pytest.skip("this system's allocator keeps large blocks by itself")

@@ -21,7 +21,7 @@ def train_step(layer, learning_rate=0.5):
     optimizer.step()
 
 
-def test_each_mix_has_a_vector_for_each_word_and_zeros_where_padded(tiny_model):
+def test_each_mix_has_one_vector_per_word_and_zeros_at_padding(tiny_model):
     output = still(tiny_model, num_mixes=3)(SENTENCES)
     assert len(output.mixes) == 3
     assert output.mask.tolist() == [[step < length for step in range(6)] for length in LENGTHS]
@@ -39,7 +39,7 @@ def test_a_new_layer_gives_the_average_of_embed(tiny_model):
         np.testing.assert_allclose(row[:length].detach(), expected, atol=1e-6)
 
 
-def test_a_batch_gives_what_its_sentences_give(tiny_model):
+def test_a_batch_equals_its_sentences(tiny_model):
     layer = still(tiny_model)
     words = [[word.text for word in tiny_model.tokenize(text)] for text in ("the cat sat", "a")]
     from_words, from_batch, from_text = (
@@ -94,7 +94,7 @@ def test_a_frozen_layer_learns_its_mixes_alone(own_model):
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_tuned_layer_trains_every_weight_of_its_own(own_model):
+def test_a_tuned_layer_trains_all_its_weights(own_model):
     layer = still(own_model, tune_bilm=True)
     before = own_model.embed(SENTENCES)
     assert all(parameter.requires_grad for parameter in layer.parameters())
@@ -182,7 +182,7 @@ def test_wrong_settings_are_refused(tiny_model, settings, message):
         ([["a", 1]], "Sentence 0 has 1 of type int at word 1"),
     ],
 )
-def test_what_is_no_list_of_sentences_is_refused(tiny_model, sentences, message):
+def test_input_other_than_a_list_of_sentences_is_an_error(tiny_model, sentences, message):
     with pytest.raises(InputError) as raised:
         still(tiny_model)(sentences)
     assert message in str(raised.value)

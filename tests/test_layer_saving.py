@@ -84,7 +84,7 @@ def test_a_frozen_state_dict_loads_strictly_and_leaves_the_bilm(make, tiny_model
 
 
 @pytest.mark.parametrize("make", [make_layer, Task], ids=["alone", "in a task"])
-def test_a_strict_load_still_finds_what_is_missing_or_too_much(make, tiny_model):
+def test_a_strict_load_reports_missing_and_unexpected_keys(make, tiny_model):
     layer = make(tiny_model)
     state = layer.state_dict()
     name = next(key for key in state if key.endswith("mixes.1.gamma"))

@@ -118,7 +118,7 @@ def test_tokenize_gives_words_and_offsets(tiny_model):
         tiny_model.tokenize(5)
 
 
-def test_alone_in_a_batch_shuffled_or_beside_a_long_neighbour_gives_the_same_vectors(any_model):
+def test_vectors_do_not_depend_on_the_batch(any_model):
     sentences = make_sentences(64)
     alone = [any_model.embed([words], layers="all")[0] for words in sentences]
     assert_same(any_model.embed(sentences, layers="all"), alone)
@@ -213,7 +213,7 @@ def test_the_arrays_belong_to_the_caller(tiny_model):
         ([["a", None]], "Sentence 0 has None at word 1"),
     ],
 )
-def test_what_is_no_text_is_refused(tiny_model, sentences, message):
+def test_input_that_is_not_text_is_rejected(tiny_model, sentences, message):
     for call in (tiny_model.embed, tiny_model.encode):
         with refused(message):
             call(sentences)

@@ -296,7 +296,7 @@ def test_the_corpus_and_the_command_record_the_characters(corpus, tmp_path, caps
     assert "each decides the units, so choose one" in capsys.readouterr().err
 
 
-def test_a_context_layer_has_the_settings_asked_for(model, corpus):
+def test_a_context_layer_has_the_given_settings(model, corpus):
     assert (model.context.window, model.context.focus, model.context.share) == (24, 3.0, 3.0)
     from elmo import ConfigError, fuse
 

@@ -53,7 +53,7 @@ def test_scores_are_the_softmax_of_the_states_that_have_not_seen_the_word(model)
     np.testing.assert_allclose(score.right_to_left, back[range(1, 6), targets], atol=1e-5)
 
 
-def test_state_is_carried_between_calls_where_asked_for(model, tmp_path):
+def test_state_is_carried_between_calls_if_requested(model, tmp_path):
     model.save_pretrained(tmp_path / "model")
     carrying = Elmo.from_pretrained(tmp_path / "model", state="carry")
     first, second = (carrying.embed([SENTENCES[0]])[0] for _ in range(2))

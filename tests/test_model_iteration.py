@@ -29,7 +29,7 @@ def test_iterating_gives_the_arrays_of_embed_in_order(tiny_model, read_ahead, la
     assert_same(list(arrays), tiny_model.embed(SENTENCES, layers=layers))
 
 
-def test_no_more_is_read_than_was_asked_for(tiny_model):
+def test_input_is_read_lazily(tiny_model):
     num_read = 0
 
     def endless():

@@ -57,7 +57,7 @@ def test_a_model_opens_on_the_best_device(tiny_model, tmp_path):
     assert Elmo.from_pretrained(tmp_path / "model", device="auto").device == expected
 
 
-def test_the_progress_bar_is_shown_only_if_asked_for(tiny_model, monkeypatch):
+def test_the_progress_bar_is_shown_only_if_requested(tiny_model, monkeypatch):
     import elmo.progress
 
     shown = []
@@ -82,7 +82,7 @@ def test_tables_of_notebooks_escape_text():
     assert "1,234" in shown and "0.500" in shown
 
 
-def test_a_flat_list_of_words_warns_where_it_was_written(tiny_model):
+def test_a_flat_list_of_words_warns_at_the_caller(tiny_model):
     for call in (tiny_model.embed, tiny_model.encode):
         with pytest.warns(UserWarning, match="3 sentences of one word each") as warned:
             vectors = call(["the", "river", "bank"])

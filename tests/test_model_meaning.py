@@ -47,7 +47,7 @@ def test_normalized_vectors_have_length_one_and_empty_sentences_stay_zero(tiny_m
     assert np.linalg.norm(tiny_model.encode("a b", normalize_embeddings=True)) == pytest.approx(1)
 
 
-def test_encode_splits_on_spaces_when_told(tiny_model):
+def test_encode_splits_on_spaces_if_requested(tiny_model):
     expected = tiny_model.embed([["Don't", "go."]])[0].mean(axis=0)
     np.testing.assert_allclose(tiny_model.encode("Don't go.", split_on_spaces=True), expected, atol=1e-6)
 
@@ -66,7 +66,7 @@ def test_a_span_is_the_mean_of_its_words_in_the_whole_sentence(tiny_model, sente
     assert spans.dtype == np.float32
 
 
-def test_spans_keep_the_layers_apart_when_all_are_asked_for(tiny_model):
+def test_spans_of_all_layers_keep_the_layers(tiny_model):
     (words,) = tiny_model.embed([["a", "b", "c"]], layers="all")
     spans = tiny_model.embed_spans(["a", "b", "c"], [(0, 2)], layers="all")
     assert spans.shape == (1, 3, 12)
@@ -171,7 +171,7 @@ def test_similarity_needs_one_vector_a_word(tiny_model):
         tiny_model.similarity("[a]", "[b]", layers="all")
 
 
-def test_words_between_spaces_are_counted_where_asked_for(tiny_model):
+def test_words_are_split_on_spaces_if_requested(tiny_model):
     text = "don't stop , bank."
     whole = tiny_model.embed(text, split_on_spaces=True)
     span = tiny_model.embed_spans(text, [(3, 4)], split_on_spaces=True)

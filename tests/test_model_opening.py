@@ -126,7 +126,7 @@ def test_the_weights_do_not_depend_on_the_global_random_state(own_model):
     assert_equal_bits(again.embed(SENTENCES), own_model.embed(SENTENCES))
 
 
-def test_a_model_says_what_it_is(tiny_model):
+def test_the_repr_describes_the_model(tiny_model):
     assert (tiny_model.dim, tiny_model.num_layers, tiny_model.device) == (12, 3, "cpu")
     assert repr(tiny_model) == "Elmo('seed 0', 3 layers of 12, float32, cpu)"
     assert tiny_model.vocabulary is None
@@ -146,6 +146,6 @@ def test_the_public_names_are_there_and_a_wrong_one_is_an_attribute_error():
 
 
 @pytest.mark.parametrize("argument", ["format", "token_embeddings", "revision"])
-def test_what_belongs_to_a_model_is_refused_without_one(argument):
+def test_arguments_of_a_model_need_a_model(argument):
     with pytest.raises(InputError, match=f"^{argument} was given without a model"):
         Elmo.from_pretrained(**{argument: "hdf5"})

@@ -54,5 +54,5 @@ def test_models_are_listed_by_the_names_that_open_them():
 
 
 @pytest.mark.parametrize("name", sorted(installed_models()))
-def test_an_embedded_model_is_whole(name, capsys):
+def test_an_included_model_is_complete(name, capsys):
     assert main(["info", name, "--json"]) == 0, capsys.readouterr().err  # compares the checksums

@@ -58,7 +58,7 @@ def test_no_bar_among_results_on_one_terminal(monkeypatch):
         (100, 90, "3,000 sentences, 300/s, 0:00:00 left"),
     ],
 )
-def test_the_words_beside_the_bar(done_bytes, num_bytes, expected):
+def test_the_text_of_the_progress_bar(done_bytes, num_bytes, expected):
     assert progress.describe(3000, "sentences", 10.0, done_bytes, num_bytes) == expected
 
 

@@ -26,7 +26,7 @@ def test_every_test_can_be_collected():
     assert len(counts) > 100 and sum(map(int, counts)) > 2000
 
 
-def test_what_the_system_lacks_is_skipped_by_name():
+def test_tests_with_missing_requirements_are_skipped_by_name():
     output = run_there("-rs", "-m", "")
     for name in ("fork", "resource", "SIGKILL", "mkfifo"):
         assert f"this system has no {name}" in output

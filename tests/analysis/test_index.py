@@ -78,7 +78,7 @@ def test_equal_sentences_are_shown_once_and_the_query_never(model, tmp_path):
         assert [each.occurrence.sentence.text for each in found.layers[0].neighbors] == ["The same thing again"]
 
 
-def test_sentences_come_back_as_they_stood_in_the_text(model, tmp_path):
+def test_sentences_keep_the_order_of_the_text(model, tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("  Don't  [stop] – 你好 !  \r\n")
     index = build_index(model, tmp_path / "index", [str(text)])
@@ -113,7 +113,7 @@ def test_a_killed_build_continues_and_ends_as_an_uninterrupted_one(model, texts,
         assert resumed.find_occurrences(word, max_occurrences=999) == whole.find_occurrences(word, max_occurrences=999)
 
 
-def test_what_a_killed_build_embedded_is_not_embedded_again(model, texts, tmp_path, monkeypatch):
+def test_a_resumed_build_embeds_nothing_twice(model, texts, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
         patched.setattr(building, "write_vectors", None)
         with pytest.raises(TypeError):
@@ -151,7 +151,7 @@ def test_vectors_that_no_index_can_use_are_refused(model, tiny_model, texts, tmp
     assert not (tmp_path / "index").exists()
 
 
-def test_what_does_not_fit_an_index_is_refused(model, tiny_model, texts, index, tmp_path):
+def test_mismatched_indexes_are_rejected(model, tiny_model, texts, index, tmp_path):
     folder = index.folder
     for changes in ({"model": tiny_model}, {"layers": ["average"]}):
         with pytest.raises(InputError, match="has another model, text, layers or settings"):
@@ -233,7 +233,7 @@ def test_a_hundred_thousand_vectors_are_searched_well_in_few_cells(tmp_path):
     )
 
 
-def test_the_manifest_says_what_the_index_is(index):
+def test_the_manifest_describes_the_index(index):
     manifest = json.loads((index.folder / "manifest.json").read_text())
     assert manifest["format"] == "modern-elmo-index"
     assert manifest["layers"] == [1, 2]

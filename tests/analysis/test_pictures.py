@@ -75,7 +75,7 @@ def test_a_map_keeps_senses_apart_and_names_them_by_their_words(model, tmp_path)
     json.dumps(sense_map.to_dict())
 
 
-def test_a_map_of_one_sense_says_so(model, tmp_path):
+def test_a_map_of_one_sense_has_one_label(model, tmp_path):
     draw_senses(map_senses(model, make_occurrences(12), num_senses=1), tmp_path / "map.svg")
     assert "all occurrences" in (tmp_path / "map.svg").read_text()
 

@@ -54,7 +54,7 @@ def test_a_run_with_a_teacher_shows_how_near_it_came(run, tmp_path):
         assert label in drawn
 
 
-def test_what_cannot_be_drawn_is_told(run, tmp_path, monkeypatch):
+def test_undrawable_input_is_an_error(run, tmp_path, monkeypatch):
     with pytest.raises(InputError, match="should end in .png or .svg"):
         draw_training_curves(run, tmp_path / "curves.txt")
     with pytest.raises(CheckpointError, match="holds no training run"):

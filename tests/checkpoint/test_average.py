@@ -45,7 +45,7 @@ def test_every_weight_is_the_mean_of_all():
     ],
     ids=["one", "shares", "nothing", "negative", "settings", "vocabulary"],
 )
-def test_what_has_no_mean_is_told(models, shares, message):
+def test_incompatible_models_are_rejected(models, shares, message):
     with pytest.raises(InputError, match=message):
         average([model.checkpoint() for model in models], shares)
 
@@ -65,7 +65,7 @@ def test_the_command(tmp_path, capsys):
     assert "is not an empty folder" in capsys.readouterr().err
 
 
-def test_the_mean_has_no_context_layer_and_the_command_says_so(fused_model, tiny_model, tmp_path, capsys):
+def test_the_mean_drops_the_context_layer_with_a_message(fused_model, tiny_model, tmp_path, capsys):
     assert average([fused_model.checkpoint(), tiny_model.checkpoint()]).context is None
     for name, model in (("fused", fused_model), ("plain", tiny_model)):
         model.save_pretrained(tmp_path / name)

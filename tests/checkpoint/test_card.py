@@ -26,7 +26,7 @@ def test_save_pretrained_writes_the_card(model, tmp_path, format):
     assert (tmp_path / "model" / "README.md").read_text() == CARD
 
 
-def test_a_card_beside_an_hdf5_file_is_read(model, tmp_path):
+def test_the_card_next_to_an_hdf5_file_is_read(model, tmp_path):
     model.save_pretrained(tmp_path / "hdf5", format="hdf5")
     (weights,) = (tmp_path / "hdf5").glob("*.hdf5")
     for source in (tmp_path / "hdf5", weights):
@@ -47,7 +47,7 @@ def test_a_readme_that_is_there_is_not_replaced(model, tmp_path):
     assert (tmp_path / "README.md").read_text() == "mine"
 
 
-def test_the_default_model_says_its_licence_and_counts_wherever_it_goes(tmp_path):
+def test_saved_copies_keep_license_and_counts(tmp_path):
     model = Elmo.from_pretrained()
     model.save_pretrained(tmp_path / "copy", storage="compact")
     copy = read_folder(tmp_path / "copy")

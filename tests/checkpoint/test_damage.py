@@ -92,7 +92,7 @@ def replace_dataset(folder, name, write):
     ],
     ids=["group", "text", "empty", "complex", "scalar", "no data", "too large"],
 )
-def test_what_stands_in_place_of_an_array_is_named(hdf5_folder, write, message):
+def test_invalid_datasets_are_named(hdf5_folder, write, message):
     replace_dataset(hdf5_folder, "CNN_proj/b_proj", write)
     with pytest.raises(CheckpointError) as caught:
         open_checkpoint(hdf5_folder)
@@ -117,7 +117,7 @@ def test_cached_word_vectors_are_a_table(hdf5_folder, tmp_path, shape):
     assert f"cache.hdf5 has an 'embedding' of shape {shape}; one vector of" in str(caught.value)
 
 
-def test_a_folder_in_place_of_a_file_is_said_to_be_one(hdf5_folder, elmo_folder, tmp_path):
+def test_a_folder_instead_of_a_file_is_an_error(hdf5_folder, elmo_folder, tmp_path):
     for name, message in (
         (str(tmp_path), "could not be read: Is a directory"),
         ("nowhere.hdf5", "could not be read: No such file"),

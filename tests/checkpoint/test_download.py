@@ -202,13 +202,13 @@ def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path
 
 
 @pytest.mark.parametrize("status", [404, 403, 503])
-def test_a_refusal_is_said(server: FileServer, url: str, tmp_path: Path, status: int) -> None:
+def test_an_http_error_is_reported(server: FileServer, url: str, tmp_path: Path, status: int) -> None:
     server.statuses["/models/weights.hdf5"] = status
     assert f"{url} cannot be downloaded ({status} " in message_of(url, tmp_path)
     assert files_in(tmp_path) == set()
 
 
-def test_a_refused_connection_is_said(tmp_path: Path) -> None:
+def test_a_refused_connection_is_reported(tmp_path: Path) -> None:
     with FileServer() as gone:
         url = gone.address + "/weights.hdf5"
     assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)

@@ -40,7 +40,7 @@ def test_saving_and_opening_keeps_every_bit(tiny_model, saved):
     assert sorted(path.name for path in saved.iterdir()) == ["config.json", "weights.safetensors"]
 
 
-def test_word_lists_of_any_text_come_back_as_they_were(own_model, tmp_path):
+def test_word_lists_of_any_text_round_trip(own_model, tmp_path):
     from dataclasses import replace
 
     words = ("<S>", "</S>", "<UNK>", "\u2028", "\u0085", "tab\there", "\r", "", "naïve")
@@ -114,7 +114,7 @@ def test_a_truncated_weights_file_is_explained(saved):
             Elmo.from_pretrained(saved)
 
 
-def test_folders_of_other_programs_and_later_versions_are_told_apart(saved):
+def test_unknown_formats_and_versions_are_rejected(saved):
     change_config(saved, version=99)
     with pytest.raises(CheckpointError, match="has the version 99; this program reads version 4, so use"):
         Elmo.from_pretrained(saved)

@@ -88,7 +88,7 @@ def test_cached_word_vectors_stand_in_for_the_characters(tmp_path):
     assert by_cache.config.characters is None
 
 
-def test_a_word_model_finds_its_vectors_in_the_cache_file_beside_it(tmp_path):
+def test_a_word_level_model_finds_its_cached_vectors(tmp_path):
     vocabulary = ["<S>", "</S>", "<UNK>", "the"]
     options = make_options(num_words=len(vocabulary))
     variables = make_variables(options)
@@ -257,7 +257,7 @@ def test_variables_the_options_do_not_ask_for_are_named(tmp_path, variant, state
     assert f"{left_over} is in the file, but not in the settings" in str(caught.value)
 
 
-def test_word_vectors_beside_a_character_network_are_named(tmp_path):
+def test_word_vectors_with_a_character_network_are_an_error(tmp_path):
     options = make_options()
     variables = {**make_variables(options), "embedding": np.zeros((3, 6), np.float32)}
     with pytest.raises(CheckpointError, match="embedding is in the file, but not in the settings"):

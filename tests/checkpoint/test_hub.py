@@ -118,7 +118,7 @@ def test_only_model_files_at_the_top_are_fetched(hub: FakeHub, tmp_path: Path) -
     assert "'you/empty' holds no model file at its top" in empty["error"]
 
 
-def test_what_the_hub_refuses_is_said_in_one_sentence(hub: FakeHub, tmp_path: Path) -> None:
+def test_hub_errors_are_one_sentence(hub: FakeHub, tmp_path: Path) -> None:
     hub.repos["you/model"] = {"config.json": b"{}"}
     hub.gated.add("you/gated")
     hub.failing.add("you/broken")
@@ -162,7 +162,7 @@ def test_an_unreachable_hub_is_an_error_unless_the_model_is_cached(hub: FakeHub,
     assert "The hub repository 'you/other' cannot be downloaded (" in missing["error"]
 
 
-def test_push_errors_say_what_to_do(hub: FakeHub, folder: Path, tmp_path: Path) -> None:
+def test_push_errors_name_the_fix(hub: FakeHub, folder: Path, tmp_path: Path) -> None:
     hub.needs_token = True
     (tmp_path / "empty").mkdir()
     refused, badly_named, empty, missing = run_calls(

@@ -61,7 +61,7 @@ def test_dictionaries_with_gaps_take_the_rows_they_name(tmp_path):
     assert np.array_equal(weights, tokens["word_emb_layer.embedding.weight"][[0, 1, 2, 3, 9]])
 
 
-def test_settings_of_a_published_model_are_known_when_its_file_is_gone(tmp_path):
+def test_published_settings_replace_a_missing_settings_file(tmp_path):
     settings = make_settings()
     folder = write_model(tmp_path, settings, *make_state_dicts(settings))
     (folder / "cnn_tiny.json").unlink()

@@ -57,7 +57,7 @@ def test_the_default_cache_is_used(mirror: FileServer, tmp_path: Path, monkeypat
     assert fetch_official("small") == tmp_path / "mine" / "official" / "small"
 
 
-def test_local_files_only_says_what_is_missing(mirror: FileServer, tmp_path: Path) -> None:
+def test_local_files_only_names_the_missing_model(mirror: FileServer, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"is not in the cache .* and local_files_only forbids"):
         fetch_official("small", cache=tmp_path, local_files_only=True)
     assert mirror.requests == []

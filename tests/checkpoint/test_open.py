@@ -115,7 +115,7 @@ def test_a_damaged_member_of_an_archive_is_explained(hdf5_folder, tmp_path):
         open_checkpoint(archive)
 
 
-def test_what_is_no_model_is_said_so(tmp_path):
+def test_input_without_a_model_is_an_error(tmp_path):
     with pytest.raises(CheckpointError, match="No model was found at 'nowhere'"):
         open_checkpoint("nowhere")
     with pytest.raises(CheckpointError, match="holds no model: expected config.json with weights.safetensors"):
@@ -130,7 +130,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones(hdf5_folder):
         open_checkpoint(hdf5_folder, format="onnx")
 
 
-def test_a_folder_without_what_the_format_needs_says_what_is_missing(hdf5_folder, tmp_path):
+def test_missing_files_of_a_format_are_named(hdf5_folder, tmp_path):
     (hdf5_folder / "options.json").unlink()
     with pytest.raises(CheckpointError, match="has no options files"):
         open_checkpoint(hdf5_folder, format="hdf5")
@@ -148,19 +148,19 @@ def test_cached_word_vectors_with_another_format_are_refused(manylangs_folder):
         open_checkpoint(manylangs_folder, token_embeddings="cache.hdf5")
 
 
-def test_an_h5_file_of_another_program_beside_the_weights_is_no_candidate(hdf5_folder):
+def test_unrelated_h5_files_are_ignored(hdf5_folder):
     with h5py.File(hdf5_folder / "vectors.h5", "w") as file:
         file["0"] = np.zeros(3)
     assert open_checkpoint(hdf5_folder).origin["source"] == "weights.hdf5"
 
 
 @pytest.mark.parametrize("name", ["model.ZIP", "model", "model.download"])
-def test_an_archive_is_known_by_what_is_in_it(name, hdf5_folder, tmp_path):
+def test_an_archive_is_recognized_by_its_content(name, hdf5_folder, tmp_path):
     archive = zip_folder(hdf5_folder, tmp_path / name)
     assert open_checkpoint(archive).config == open_checkpoint(hdf5_folder).config
 
 
-def test_what_archives_have_beside_the_model_is_ignored(hdf5_folder, tmp_path):
+def test_other_files_in_an_archive_are_ignored(hdf5_folder, tmp_path):
     archive = zip_folder(hdf5_folder, tmp_path / "model.zip", inside="release/elmo/")
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr("README.txt", "read me")
@@ -174,7 +174,7 @@ def test_what_archives_have_beside_the_model_is_ignored(hdf5_folder, tmp_path):
         open_checkpoint(archive)
 
 
-def test_an_archive_without_a_model_says_so(tmp_path):
+def test_an_archive_without_a_model_is_an_error(tmp_path):
     with zipfile.ZipFile(tmp_path / "empty.zip", "w") as file:
         file.writestr("a/b.txt", "x")
     with pytest.raises(CheckpointError, match="holds no model: expected config.json with weights.safetensors"):
@@ -211,7 +211,7 @@ def test_a_misspelled_path_is_not_looked_up_on_the_hub(name, tmp_path, monkeypat
         open_checkpoint(name)
 
 
-def test_a_hub_failure_says_first_that_there_is_no_such_path(tmp_path, monkeypatch):
+def test_a_hub_failure_mentions_the_missing_path_first(tmp_path, monkeypatch):
     def refuse(name, *, revision, local_files_only):
         raise CheckpointError(f"The hub repository {name!r} cannot be downloaded.")
 
@@ -224,7 +224,7 @@ def test_a_hub_failure_says_first_that_there_is_no_such_path(tmp_path, monkeypat
     )
 
 
-def test_a_revision_of_what_is_not_on_the_hub_is_refused(hdf5_folder):
+def test_a_revision_is_only_accepted_for_hub_models(hdf5_folder):
     for source in (hdf5_folder, "small"):
         with pytest.raises(CheckpointError, match="revision was given, but .* is not a model of the hub"):
             open_checkpoint(source, revision="main")

@@ -43,7 +43,7 @@ def test_compact_has_the_softmax_in_8_bits_with_one_scale_per_word(language_mode
 
 
 @pytest.mark.parametrize("storage", ["float16", "compact"])
-def test_storing_what_was_stored_loses_nothing_more(language_model, tmp_path, storage):
+def test_storing_twice_changes_nothing(language_model, tmp_path, storage):
     language_model.save_pretrained(tmp_path / "once", storage=storage)
     once = read_folder(tmp_path / "once")
     Elmo(once).save_pretrained(tmp_path / "twice", storage="float32")

@@ -39,7 +39,7 @@ def test_there_and_back_gives_the_same_vectors(run: Run, hdf5_folder, tiny_model
     assert names(tmp_path) == ["new", "old"]
 
 
-def test_what_hdf5_cannot_hold_is_told(run: Run, tmp_path):
+def test_parts_missing_from_hdf5_are_reported(run: Run, tmp_path):
     config = replace(
         TINY_CONFIG,
         characters=None,

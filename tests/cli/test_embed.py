@@ -96,7 +96,7 @@ def test_json_numbers_are_the_very_same_float32():
     assert (np.array(json.loads(vectors_to_json(numbers)), dtype=np.float32) == numbers).all()
 
 
-def test_npy_holds_one_sentence(run: Run, model_folder, tiny_model, tmp_path):
+def test_npy_accepts_one_sentence(run: Run, model_folder, tiny_model, tmp_path):
     output = tmp_path / "vectors.NPY"
     assert run("embed", "--text", "I went", "-m", model_folder, "-o", output).code == 0
     np.testing.assert_allclose(np.load(output), tiny_model.embed("I went"), atol=1e-6)

@@ -27,7 +27,7 @@ def read_vectors(path) -> np.ndarray:
 
 
 @pytest.mark.parametrize("ending", [".npy", ".npz", ".jsonl", ".h5", ".hdf5"])
-def test_each_format_holds_a_row_a_sentence(run: Run, model_folder, tiny_model, tmp_path, ending):
+def test_each_format_has_one_row_per_sentence(run: Run, model_folder, tiny_model, tmp_path, ending):
     output = tmp_path / f"vectors{ending}"
     answer = run("encode", "-", "-m", model_folder, "-o", output, stdin=CONTENT)
     assert (answer.code, answer.err, answer.out) == (0, "", f"Wrote {output} (sentences: 4, words: 13).\n")

@@ -47,7 +47,7 @@ def test_info_finds_a_damaged_context_layer(run: Run, fused_folder):
     assert "context.safetensors is damaged" in run("info", fused_folder).message()
 
 
-def test_convert_keeps_it_and_hdf5_says_that_it_is_lost(run: Run, fused_folder, tmp_path):
+def test_convert_keeps_the_context_layer_except_in_hdf5(run: Run, fused_folder, tmp_path):
     assert run("convert", fused_folder, tmp_path / "half", "--storage", "float16").code == 0
     assert Elmo.from_pretrained(tmp_path / "half").context is not None
     answer = run("convert", fused_folder, tmp_path / "old", "--to", "hdf5")
@@ -72,7 +72,7 @@ def test_neighbors_and_indexes_go_by_meaning(run: Run, fused_folder, model_folde
     assert "was built with another model" in refused.message()
 
 
-def test_encode_gives_weighted_vectors_unless_layers_are_asked_for(run: Run, fused_folder):
+def test_encode_is_weighted_unless_layers_are_given(run: Run, fused_folder):
     (line,) = (json.loads(run("encode", "--text", "the bank", "-m", fused_folder).out),)
     assert len(line["vector"]) == 4 + 6
     plain = json.loads(run("encode", "--text", "the bank", "-m", fused_folder, "--layers", "top").out)

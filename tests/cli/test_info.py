@@ -127,7 +127,7 @@ def test_control_characters_of_a_model_do_not_reach_the_terminal(run: Run, tiny_
     assert all(line.isprintable() for line in shown.splitlines())
 
 
-def test_a_model_of_characters_says_which_letters_it_reads(run: Run):
+def test_info_lists_the_scripts_of_a_character_model(run: Run):
     facts = json.loads(run("info", "zh-small", "--json").out)
     assert facts["config"]["tokenization"] == {"units": "characters", "scripts": ["Han"]} and facts["num_aliases"] > 100
 

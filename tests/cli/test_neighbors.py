@@ -22,7 +22,7 @@ def index(run: Run, text, tmp_path, model_folder):
     return folder
 
 
-def test_an_index_is_asked_with_its_own_model(run: Run, index):
+def test_an_index_uses_its_own_model(run: Run, index):
     answer = run("neighbors", "the [bank] of England", "--corpus", index, "--match", "same")
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
@@ -45,7 +45,7 @@ def test_json_of_a_text_file(run: Run, text, model_folder):
     assert len(found["static"]) == 10
 
 
-def test_a_word_that_does_not_occur_is_told(run: Run, index):
+def test_a_missing_word_is_reported(run: Run, index):
     answer = run("neighbors", "a [unicorn] here", "--corpus", index, "--match", "same")
     assert answer.code == 0 and "'unicorn' does not occur there" in answer.out
     assert json.loads(run("neighbors", "a [x]", "--corpus", index, "--match", "same", "--json").out)["layers"] == [

@@ -57,7 +57,7 @@ def call(*arguments: str) -> tuple[int, str]:
     return 0, page.getvalue()
 
 
-def test_groups_arrive_together_and_settings_hold_what_was_chosen():
+def test_grouped_options_become_settings():
     assert call("hello") == (0, "")
     assert [("hello", Group(3, None), {}, False, "once")] == CALLS
     assert call("hello", "--size", "5", "--loud", "--speed", "2", "--pairs", "x=y", "--how-often", "twice")[0] == 0

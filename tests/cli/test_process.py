@@ -100,7 +100,7 @@ def run_in_shell(redirect, *arguments):
 
 
 @pytest.mark.parametrize("command", ["embed", "embed into a folder", "score", "prepare", "task predict"])
-def test_closed_standard_input_is_told(model_folder, tmp_path, command):
+def test_closed_standard_input_is_reported(model_folder, tmp_path, command):
     folder = tmp_path / "out"
     arguments = {
         "embed": ("embed", "-", "-m", model_folder),
@@ -116,7 +116,7 @@ def test_closed_standard_input_is_told(model_folder, tmp_path, command):
     assert not folder.exists()
 
 
-def test_closed_standard_output_does_not_hurt_what_is_written_to_files(model_folder, tmp_path):
+def test_closed_standard_output_does_not_damage_files(model_folder, tmp_path):
     (tmp_path / "text.txt").write_text("a bank\n")
     done = run_in_shell(">&-", "embed", tmp_path / "text.txt", "-m", model_folder, "-o", tmp_path / "vectors.jsonl")
     assert (done.returncode, done.stderr) == (0, "")

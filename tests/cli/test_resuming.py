@@ -76,12 +76,12 @@ def test_standard_input_is_needed_again(run, model_folder, tmp_path, monkeypatch
     assert "elmo: interrupted; resume with the same standard input: elmo embed - --output" in answer.err
 
 
-def test_what_cannot_be_resumed_says_no_more_than_before(run, model_folder, monkeypatch):
+def test_short_commands_print_no_resume_hint(run, model_folder, monkeypatch):
     interrupt(monkeypatch, "elmo.cli.options.choose_model")
     assert run("score", "--text", "a").err == "elmo: interrupted\n"
 
 
-def test_a_finished_folder_is_not_said_to_be_written(run, model_folder, tmp_path):
+def test_a_finished_folder_is_not_reported_as_written(run, model_folder, tmp_path):
     (tmp_path / "text.txt").write_text("I went to the bank\n")
     command = ("embed", tmp_path / "text.txt", "--output", tmp_path / "vectors", "-m", model_folder)
     assert run(*command).out.startswith("Wrote ")

@@ -79,7 +79,7 @@ def test_mistakes(run: Run, arguments, message):
     assert message in run("similarity", *arguments).message()
 
 
-def test_sentences_without_marks_are_compared_whole(run: Run, model_folder, tiny_model):
+def test_sentences_without_marks_are_compared_as_sentences(run: Run, model_folder, tiny_model):
     answer = run("similarity", "I went home", "I walked home", "-m", model_folder)
     first, second = tiny_model.encode(["I went home", "I walked home"])
     cosine = float(first @ second / np.linalg.norm(first) / np.linalg.norm(second))

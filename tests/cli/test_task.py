@@ -97,7 +97,7 @@ def test_every_family_goes_from_file_to_file(train, run, tmp_path, family):
         assert run("task", "evaluate", folder, written, "--json").code == 0
 
 
-def test_what_was_guessed_is_told(train):
+def test_the_detected_format_is_reported(train):
     _, answer = train("classification", "--epochs", 1)
     assert "is read as csv with columns text=text, label=label; change that with --text-column" in answer.err
 

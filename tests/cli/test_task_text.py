@@ -120,7 +120,7 @@ def test_lines_of_words_are_not_taken_for_conll_rows(trained, run, text):
     assert "".join(row[0] for row in rows) == "".join(text.split())
 
 
-def test_words_one_per_line_are_conll_if_asked(trained, run):
+def test_words_one_per_line_are_conll_if_requested(trained, run):
     folder = trained("tagging")
     answer = run("task", "predict", folder, "--format", "conll", stdin=b"We\nlike\nOslo\n")
     assert answer.out == "We O\nlike O\nOslo B-place\n\n"
@@ -140,7 +140,7 @@ def test_words_one_per_line_are_conll_if_asked(trained, run):
         ("senses", "the money bank\n", "marks no word"),
     ],
 )
-def test_a_line_without_its_marks_is_refused_with_what_to_write(trained, run, family, text, message):
+def test_a_line_without_marks_is_an_error_with_an_example(trained, run, family, text, message):
     assert message in run("task", "predict", trained(family), stdin=text.encode()).message()
 
 
@@ -150,14 +150,14 @@ def test_brackets_and_names_in_a_text_do_not_make_it_another_format(trained, run
     assert answer.code == 0 and answer.out.endswith(f"\t{text}\n"), answer
 
 
-def test_tables_come_back_as_they_came(trained, run):
+def test_tables_round_trip(trained, run):
     folder = trained("classification")
     assert run("task", "predict", folder, "--format", "csv", stdin=b"text\na rat\n").out == "text,label\na rat,bad\n"
     answer = run("task", "predict", folder, "--format", "jsonl", stdin=b'{"text": "a rat"}\n')
     assert json.loads(answer.out)["label"] == "bad"
 
 
-def test_lemmas_of_marked_words_are_found_and_two_parts_of_speech_are_asked_for(trained, run):
+def test_lemmas_are_found_and_ambiguous_parts_of_speech_are_errors(trained, run):
     folder = trained("senses")
     answer = run("task", "predict", folder, stdin=b"the river [bank] and [banks|bank#NOUN] and [tree]\n")
     rows = [row.split("\t") for row in answer.out.splitlines()]

@@ -16,7 +16,7 @@ def text_file(tmp_path):
     return path
 
 
-def test_words_into_a_folder_and_what_info_says(run: Run, model_folder, tiny_model, text_file, tmp_path):
+def test_info_describes_a_vector_folder(run: Run, model_folder, tiny_model, text_file, tmp_path):
     output = tmp_path / "vectors"
     answer = run("embed", text_file, "-m", model_folder, "-o", output)
     assert (answer.code, answer.err) == (0, "")
@@ -118,7 +118,7 @@ def test_odd_text_passes_or_is_rejected_by_name(run: Run, model_folder, tmp_path
     assert opened.manifest.values["counts"]["num_rows"] == len(odd)
 
 
-def test_damage_is_told_by_info(run: Run, model_folder, text_file, tmp_path):
+def test_info_reports_damage(run: Run, model_folder, text_file, tmp_path):
     output = tmp_path / "vectors"
     run("embed", text_file, "-m", model_folder, "-o", output, "--file-format", "parquet")
     part = output / "part-00000.parquet"

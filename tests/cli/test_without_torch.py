@@ -113,7 +113,7 @@ def test_a_server_answers(tmp_path):
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
-def test_learning_commands_say_what_to_install(arguments, extra):
+def test_training_commands_name_the_missing_extra(arguments, extra):
     done = run(*arguments)
     command = " ".join(arguments[: 2 if arguments[0] in ("task", "plot") else 1])
     assert done.returncode == 2

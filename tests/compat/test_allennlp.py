@@ -106,7 +106,7 @@ def test_gradients_reach_the_mixes_alone_while_the_bilm_is_frozen(tiny_files):
     assert {name for name, parameter in module.named_parameters() if parameter.requires_grad} == trained
 
 
-def test_gradients_reach_the_bilm_when_asked_for_batch_after_batch(tiny_files):
+def test_gradients_reach_the_bilm_in_every_batch_if_requested(tiny_files):
     module = Elmo(*tiny_files, 1, requires_grad=True, dropout=0.0)
     for _ in range(2):
         mixes_of(module(batch_to_ids(WORDS))).square().sum().backward()
@@ -199,7 +199,7 @@ def test_an_id_beyond_the_cached_words_means_the_characters(tiny_files):
         module(None, torch.tensor([[999, 4]]))
 
 
-def test_state_dict_holds_the_mixes_and_loads_back(tiny_files):
+def test_the_state_dict_of_the_mixes_round_trips(tiny_files):
     module, other = Elmo(*tiny_files, 2), Elmo(*tiny_files, 2)
     with torch.no_grad():
         module.get_parameter("mixes.1.weights").copy_(torch.tensor([1.0, 2.0, 3.0]))
@@ -225,7 +225,7 @@ def test_copies_and_pickles_begin_from_zero(tiny_files):
     torch.testing.assert_close(mixes_of(torch.load(file, weights_only=False)(ids)), first)
 
 
-def test_options_and_weights_may_lie_in_different_folders(tiny_files, tmp_path: Path):
+def test_options_and_weights_may_be_in_different_folders(tiny_files, tmp_path: Path):
     shutil.copy(tiny_files[0], tmp_path / "my_options.json")
     assert Elmo(tmp_path / "my_options.json", tiny_files[1], 1).get_output_dim() == 12
 

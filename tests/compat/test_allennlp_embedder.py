@@ -69,7 +69,7 @@ def test_a_spelled_boundary_is_one(tiny_files):
     assert not np.allclose(*embedded, atol=1e-4)
 
 
-def test_a_batch_without_words_leaves_the_state_where_it_is(embedder: ElmoEmbedder, tiny_files):
+def test_a_batch_without_words_does_not_change_the_state(embedder: ElmoEmbedder, tiny_files):
     other = ElmoEmbedder(*tiny_files)
     assert [array.shape for array in embedder.embed_batch([[], []])] == [(3, 0, 12)] * 2
     assert embedder.embed_sentence([]).shape == (3, 0, 12)
@@ -84,7 +84,7 @@ def test_an_empty_sentence_among_others_moves_its_row_on(embedder: ElmoEmbedder,
         np.testing.assert_allclose(array, expected, atol=1e-6)
 
 
-def test_sentences_come_one_by_one_in_batches(embedder: ElmoEmbedder, tiny_files):
+def test_sentences_are_yielded_one_by_one(embedder: ElmoEmbedder, tiny_files):
     other = ElmoEmbedder(*tiny_files)
     arrays = list(embedder.embed_sentences(iter(WORDS), batch_size=2))
     expected = [*other.embed_batch(WORDS[:2]), *other.embed_batch(WORDS[2:])]
@@ -109,7 +109,7 @@ def test_a_batch_size_below_one_is_refused(embedder: ElmoEmbedder):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has such a device")
-def test_a_device_that_is_not_there_is_named(tiny_files):
+def test_a_missing_device_is_named(tiny_files):
     with pytest.raises(ConfigError, match="The device 'cuda:0' cannot be used"):
         ElmoEmbedder(*tiny_files, cuda_device=0)
 
@@ -149,7 +149,7 @@ def test_a_failed_run_leaves_the_old_file(embedder: ElmoEmbedder, tmp_path: Path
     assert path.read_bytes() == b"old" and len(list(tmp_path.iterdir())) == 1
 
 
-def test_what_cannot_be_done_with_files_is_said(embedder: ElmoEmbedder, tmp_path: Path):
+def test_file_errors_are_reported(embedder: ElmoEmbedder, tmp_path: Path):
     with pytest.raises(InputError, match="output_format is 'mean'"):
         embedder.embed_file(io.StringIO("a\n"), tmp_path / "v.hdf5", "mean")
     with pytest.raises(InputError, match="The input file has no lines"):

@@ -120,7 +120,7 @@ def test_another_number_of_layers_is_refused(tiny_files):
         task.load_state_dict(saved_mixes([([1.0] * 2, 1.0)], "elmo."))
 
 
-def test_what_is_not_known_or_not_there_is_named(tiny_files):
+def test_unknown_and_missing_names_are_reported(tiny_files):
     with pytest.raises(RuntimeError, match=r"Unexpected key.*scalar_mix_1.gamma"):
         Elmo(*tiny_files, 1).load_state_dict(saved_mixes())
     with pytest.raises(RuntimeError, match=r"Unexpected key.*_elmo_lstm._word_embedding.weight"):

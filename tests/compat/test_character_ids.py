@@ -9,7 +9,7 @@ from elmo.compat.allennlp import Elmo, batch_to_ids
 from .conftest import with_wrong_sentences
 
 
-def test_ids_are_fifty_a_word_and_zero_where_padded():
+def test_each_word_has_fifty_ids_and_padding_is_zero():
     ids = batch_to_ids([["ab", "é"], ["c"]])
     assert ids.shape == (2, 2, 50) and ids.dtype == torch.int64
     assert ids[0, 0, :5].tolist() == [259, 98, 99, 260, 261]

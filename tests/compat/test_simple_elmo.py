@@ -31,7 +31,7 @@ def fresh(tiny_folder: Path) -> ElmoModel:
     return made
 
 
-def test_what_is_known_of_a_loaded_model(model: ElmoModel):
+def test_a_loaded_model_has_its_attributes(model: ElmoModel):
     assert (model.batch_size, model.vector_size, model.n_layers, model.max_chars) == (2, 12, 3, 50)
     assert ElmoModel().vector_size is None
 
@@ -128,7 +128,7 @@ def test_input_other_than_lists_of_words_is_an_error(model: ElmoModel, sentences
             method(sentences)
 
 
-def test_what_has_no_meaning_here_is_refused(model: ElmoModel, tiny_folder: Path):
+def test_unsupported_arguments_are_rejected(model: ElmoModel, tiny_folder: Path):
     with pytest.raises(InputError, match="layers is 'first'"):
         model.get_elmo_vector_average(SENTENCES, layers="first")
     with pytest.raises(InputError, match="max_batch_size is 0"):

@@ -90,7 +90,7 @@ def test_the_corpus_is_the_text(tmp_path):
         ({"split_on_spaces": True}, [["One."], ["Two."], ["A", "dog."], ["Four."]]),
     ],
 )
-def test_text_is_split_as_asked(tmp_path, settings, expected):
+def test_text_is_split_as_requested(tmp_path, settings, expected):
     path = write_text(tmp_path, "One.\nTwo.\n \t \nA dog. Four.\n")
     assert sentences_of(prepare(path, tmp_path / "out", **settings)) == expected
 
@@ -231,7 +231,7 @@ def test_killed_runs_are_continued_to_the_same_result(tmp_path):
 
 
 @pytest.mark.needs("SIGKILL")
-def test_ctrl_c_leaves_what_can_be_continued(tmp_path):
+def test_ctrl_c_leaves_a_resumable_folder(tmp_path):
     path = write_text(tmp_path, make_text(12_000))
     process = start_program(tmp_path, path, tmp_path / "out")
     kept = wait_for_parts(process, tmp_path / "out", 1)

@@ -145,7 +145,7 @@ def test_rows_in_lower_case_go_before_the_usual_spelling(tmp_path):
     np.testing.assert_allclose(found.vectors[order], rows, atol=1e-6)
 
 
-def test_what_cannot_be_done_is_reported(topics_corpus, tmp_path):
+def test_invalid_requests_are_reported(topics_corpus, tmp_path):
     with pytest.raises(InputError, match="dim is 400; it must be less than the number of words"):
         make_static_vectors(topics_corpus, dim=400)
     with pytest.raises(InputError, match="num_words is 0"):

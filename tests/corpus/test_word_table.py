@@ -44,7 +44,7 @@ def test_the_mark_is_row_0(tmp_path):
 @given(
     words=st.sets(st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"]), min_size=1), min_size=1)
 )
-def test_any_words_come_back(tmp_path_factory, words):
+def test_any_words_round_trip(tmp_path_factory, words):
     table = make_table(tmp_path_factory.mktemp("table"), dict.fromkeys(words, 1))
     ids = np.arange(1, len(words) + 1)
     assert table.words(ids) == sorted(words)
@@ -58,7 +58,7 @@ def test_targets_of_special_spellings_are_unknown(tmp_path):
     assert num_unknown == 1 + 2 + 4 + 8
 
 
-def test_frequent_words_come_first_and_ties_keep_their_order():
+def test_words_are_sorted_by_frequency_and_ties_are_stable():
     numbers = np.random.default_rng(0).integers(1, 6, 50).tolist()
     counts = {f"w{number:02}".encode(): count for number, count in enumerate(numbers)}
     expected = [word.decode() for word in sorted(counts, key=lambda word: (-counts[word], word))]

@@ -61,7 +61,7 @@ def wiki(original_vectors: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.mark.parametrize("section", SECTIONS, ids=lambda section: section.title)
-def test_the_page_shows_what_the_program_prints(section, request, tmp_path: Path, monkeypatch):
+def test_outputs_on_the_page_match_the_program(section, request, tmp_path: Path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_blocks(INTRODUCTION)
     if any("wiki" in code for _, code in section.blocks()):

@@ -22,7 +22,7 @@ def model() -> Elmo:
     return Elmo.from_pretrained()
 
 
-def test_homonyms_are_told_apart_by_meaning(model):
+def test_meaning_separates_homonyms(model):
     occurrences = read_occurrences()
     nearest, centroid, _ = score(occurrences, embed(model, occurrences, "meaning"))
     by_layer, _, _ = score(occurrences, embed(model, occurrences, "average"))
@@ -30,7 +30,7 @@ def test_homonyms_are_told_apart_by_meaning(model):
     assert nearest > by_layer + 15
 
 
-def test_sentences_that_people_type_are_told_apart(model):
+def test_meaning_separates_everyday_sentences(model):
     occurrences = read_occurrences(EVERYDAY)
     assert len(occurrences) == 30
     assert score_triples(occurrences, embed(model, occurrences, "meaning")) >= 90
@@ -47,7 +47,7 @@ def test_the_money_banks_are_nearer_than_the_river(model):
         assert model.similarity(one, other) > max(model.similarity(each, river) for each in (one, other)) + 0.05
 
 
-def test_words_that_say_little_change_little(model):
+def test_function_words_change_little(model):
     assert model.similarity("the [bank]", "a [bank]") > 0.8
 
 

@@ -28,7 +28,7 @@ def test_every_option_exists(tmp_path, capsys):
         assert main([*PROGRAM["complete"](command, "model"), "--help"]) == 0, capsys.readouterr().err
 
 
-def test_perplexity_is_told_with_what_was_counted():
+def test_perplexity_is_reported_with_counts():
     found = {
         "num_sentences": 1000, "num_words": 20000, "unknown_rate": 0.0634, "perplexity": 123.44,
         "left_to_right_perplexity": 130.0, "right_to_left_perplexity": 117.0,

@@ -47,7 +47,7 @@ print("torch._dynamo" in sys.modules)
     assert run(code).strip() == "False"
 
 
-def test_dir_lists_what_there_is_and_nothing_else():
+def test_dir_lists_the_public_names():
     import elmo
 
     public = [name for name in dir(elmo) if not name.startswith("__")]

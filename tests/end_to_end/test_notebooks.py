@@ -55,7 +55,7 @@ def test_all_notebooks_are_tested():
 @pytest.mark.timeout(1500)
 @pytest.mark.filterwarnings("ignore")  # of the kernel's own packages
 @pytest.mark.parametrize("name", NAMES)
-def test_notebooks_print_what_is_stored(name):
+def test_notebooks_print_their_stored_outputs(name):
     for module in ("nbclient", "ipykernel", "matplotlib", "sklearn"):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")

@@ -29,7 +29,7 @@ def test_both_readmes_mark_the_commands_of_a_newcomer(what):
         assert re.search(rf"<!-- newcomer: {what} -->\n```bash\n.*(?:pip install|pytest).*\n```", text), name
 
 
-def test_the_readme_shows_what_its_commands_print(capsys):
+def test_readme_outputs_match_the_commands(capsys):
     shown = [
         (command, output)
         for (_, command), (info, output) in itertools.pairwise(blocks("README.md"))

@@ -110,7 +110,7 @@ def dist(tmp_path_factory):
 class TestRelease:
     pytestmark = slow
 
-    def test_it_is_whole(self, dist, release):
+    def test_the_distribution_is_complete(self, dist, release):
         assert release["list_faults"](dist, __version__, 1) == []
         run(sys.executable, "-m", "twine", "check", "--strict", *dist.iterdir())
 
@@ -125,7 +125,7 @@ class TestRelease:
         run(*command, env=environment)
         assert [path.name for path in tmp_path.glob("*.whl")] == [f"modern_elmo-{__version__}-py3-none-any.whl"]
 
-    def test_it_is_installed_from_an_index_and_does_what_the_readme_says(self, dist, tmp_path):
+    def test_the_readme_works_after_installing_from_an_index(self, dist, tmp_path):
         place = tmp_path / "simple" / "modern-elmo"
         place.mkdir(parents=True)
         for path in dist.iterdir():

@@ -16,7 +16,7 @@ NEEDS = {
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_block_prints_what_the_page_shows(name, tmp_path, monkeypatch):
+def test_every_block_prints_the_output_on_the_page(name, tmp_path, monkeypatch):
     for module in NEEDS.get(name, []):
         if importlib.util.find_spec(module) is None:
             pytest.skip(f"{module} is not installed")
@@ -45,7 +45,7 @@ def test_both_languages_show_the_same_code(name):
     assert english == chinese
 
 
-def test_numbers_may_differ_where_the_page_says_so():
+def test_numbers_may_differ_if_the_page_allows_it():
     exact, approximate = (Step("python", "", "0.79 of 3: x2\n", is_approximate) for is_approximate in (False, True))
     assert is_shown(exact, "0.79 of 3: x2\n") and not is_shown(exact, "0.80 of 3: x2\n")
     assert is_shown(approximate, "0.81 of 3: x2\n")

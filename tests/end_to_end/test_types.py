@@ -29,7 +29,7 @@ def test_a_users_program_is_well_typed():
     assert (answer.returncode, answer.stdout, answer.stderr) == (0, "", "")
 
 
-def test_what_a_call_gives_is_not_any(tmp_path: Path):
+def test_calls_have_precise_return_types(tmp_path: Path):
     program = tmp_path / "wrong.py"
     program.write_text(
         "from elmo import Elmo\n"

@@ -22,7 +22,7 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_replaced_whole(tmp_path):
+def test_a_file_is_replaced_as_a_whole(tmp_path):
     replace_file(tmp_path / "a", b"old")
     with atomic_write(tmp_path / "a") as temporary:
         temporary.write_bytes(b"new")
@@ -32,7 +32,7 @@ def test_a_file_is_replaced_whole(tmp_path):
 
 
 @pytest.mark.parametrize("failure", [ValueError, KeyboardInterrupt])
-def test_a_failure_leaves_what_was_there(tmp_path, failure):
+def test_a_failure_keeps_the_previous_content(tmp_path, failure):
     replace_file(tmp_path / "a", b"old")
     with pytest.raises(failure), atomic_write(tmp_path / "a") as temporary:
         temporary.write_bytes(b"half")
@@ -82,7 +82,7 @@ def test_a_folder_is_vacant_until_something_of_value_is_in_it(tmp_path):
     assert not is_vacant(folder / "training" / "run.json")
 
 
-def test_what_killed_writers_left_beside_an_output_is_removed_and_what_living_ones_write_is_not(tmp_path):
+def test_temporary_files_of_killed_writers_are_removed_and_those_of_running_ones_kept(tmp_path):
     left = [".a.saving-0123456789ab", "..a.saving-1-0f.saving-2-0f", ".a.saving-12-00000000"]
     for name in left:
         (tmp_path / name).mkdir()

@@ -72,7 +72,7 @@ def test_the_limit_of_csv_cells_is_the_same_after_every_use():
     assert csv.field_size_limit() == 16 << 20
 
 
-def test_parquet_rows_have_the_columns_asked_for(tmp_path):
+def test_parquet_rows_have_the_requested_columns(tmp_path):
     arrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 

@@ -13,7 +13,7 @@ from elmo.files.sources import InputFile, Lines, expand_pattern, find_sources, r
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".xz", ".bz2"])
-def test_lines_come_alike_from_every_compression(tmp_path, ending):
+def test_lines_are_equal_in_every_compression(tmp_path, ending):
     pack = {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress, ".bz2": bz2.compress}[ending]
     path = tmp_path / f"a.txt{ending}"
     path.write_bytes(pack("\ufeffone\u2028still one\r\n\nthree".encode()))
@@ -37,7 +37,7 @@ def test_a_wrong_encoding_names_file_line_byte_and_remedy(tmp_path):
     )
 
 
-def test_a_damaged_archive_says_how_far_it_was_read(tmp_path):
+def test_a_damaged_archive_names_the_position(tmp_path):
     path = tmp_path / "a.txt.gz"
     path.write_bytes(gzip.compress(b"one\n" * 10_000)[:-20])
     with pytest.raises(InputError, match=r"a.txt.gz is truncated or damaged after line [\d,]+ \(.+\)"):
@@ -54,7 +54,7 @@ def test_a_line_over_the_limit_is_broken_alone():
     assert [line if isinstance(line, str) else line.number for line in found] == ["ab", 2, "c"]
 
 
-def test_names_that_cannot_be_read_say_what_to_do(tmp_path):
+def test_unreadable_names_are_errors_with_a_fix(tmp_path):
     with pytest.raises(InputError, match="No such file: '.*none'"):
         next(Lines(tmp_path / "none", advice="name a file of examples"))
     with pytest.raises(InputError, match=r"is a folder; name the files in it"):

@@ -30,7 +30,7 @@ def test_the_requests_to_start_from_are_answered(tmp_path):
         assert status == 200, (name, body)
 
 
-def test_a_target_reports_what_is_no_answer_for_a_user(tmp_path, monkeypatch):
+def test_a_target_reports_unexpected_exceptions(tmp_path, monkeypatch):
     target = TARGETS["csv"](tmp_path)
     monkeypatch.setattr("tests.fuzz.targets.open_reader", lambda *arguments, **options: [][0])
     with pytest.raises(IndexError):

@@ -27,7 +27,7 @@ def test_perplexities_are_of_all_predictions_together(model):
     assert found.num_predictions == len(ahead) == len(back) == 17
 
 
-def test_what_was_counted(model):
+def test_counts_of_an_evaluation(model):
     found = evaluate_text(model, SENTENCES)
     assert (found.num_sentences, found.num_words, found.num_unknown) == (3, 14, 1)
     assert found.unknown_rate == 1 / 14

@@ -26,7 +26,7 @@ def test_bfloat16_needs_a_gpu(caplog):
 
 
 @pytest.mark.parametrize("keeps", [True, False])
-def test_auto_takes_8_bits_where_they_keep_the_vectors(keeps, kernels, caplog):
+def test_auto_selects_int8_if_it_is_accurate(keeps, kernels, caplog):
     with caplog.at_level(logging.INFO):
         choice = choose_precision("auto", keeps_int8=lambda: keeps)
     expected = "int8" if keeps and kernels != "off" else "float32"

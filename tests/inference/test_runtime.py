@@ -36,7 +36,7 @@ def all_layers(runtime, batch):
     return pad_rows(rows, batch.word_mask).transpose(2, 0, 1, 3)
 
 
-def test_the_words_of_a_step_are_neighbours_and_sentences_end_where_they_end():
+def test_words_of_a_time_step_are_adjacent():
     lengths = np.array([4, 2, 2, 1])
     counts, rows, positions = order_steps(lengths, lengths, from_right=False)
     assert counts.tolist() == [4, 3, 1, 1]
@@ -107,7 +107,7 @@ def alone(model, *sentences):
     return [other.embed([words])[0] for words in sentences][-1]
 
 
-def test_rows_go_on_from_where_they_stood(model):
+def test_rows_continue_from_their_state(model):
     other = carrying(model)
     other.embed([A, B])
     first, second = other.embed([C, A])
@@ -136,7 +136,7 @@ def test_a_row_of_padding_alone_leaves_its_state(model):
     np.testing.assert_allclose(other.embed([A, A])[1], alone(model, B, A), atol=1e-5)
 
 
-def test_reset_forgets_what_was_read(model):
+def test_reset_restores_the_zero_state(model):
     other = carrying(model)
     first, second = (other.embed([A, B])[0] for _ in range(2))
     other.reset_state()

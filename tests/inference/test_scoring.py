@@ -191,7 +191,7 @@ def test_a_vocabulary_without_special_words():
         (None, "The sentences are None"),
     ],
 )
-def test_what_is_no_sentence_is_refused(model, sentences, message):
+def test_invalid_sentences_are_rejected(model, sentences, message):
     with refused(message):
         model.score(sentences)
 

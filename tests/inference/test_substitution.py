@@ -57,7 +57,7 @@ def test_special_words_are_never_offered_and_the_rest_adds_up_to_one(model):
     assert sum(np.exp(each.log_probability) for each in found) == pytest.approx(1)
 
 
-def test_punctuation_and_the_word_itself_are_left_out_unless_asked_for(model):
+def test_punctuation_and_the_word_itself_are_excluded_by_default(model):
     def offered(index, **options):
         return {each.word for each in model.substitutes(WORDS, index, top_k=100, **options)}
 
@@ -89,7 +89,7 @@ def test_marks_strings_and_indexes_mean_the_same(model):
         assert other == found
 
 
-def test_equal_words_come_in_the_order_of_the_vocabulary(model):
+def test_ties_keep_the_order_of_the_vocabulary(model):
     more = [f"new{number}" for number in range(40)]
     larger = Elmo(change_vocabulary(model.checkpoint(), [*VOCABULARY, *more]))
     found = [each.word for each in larger.substitutes(WORDS, 4, top_k=100)]

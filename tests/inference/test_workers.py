@@ -11,7 +11,7 @@ from elmo.errors import ConfigError
 from elmo.inference.workers import Workers
 
 
-def test_results_come_in_the_order_of_the_tasks():
+def test_results_are_in_the_order_of_the_tasks():
     assert Workers(2).run([lambda number=number: number for number in range(9)]) == list(range(9))
 
 
@@ -20,7 +20,7 @@ def test_tasks_run_at_the_same_time():
     assert len(Workers(2).run([lambda: together.wait(timeout=30)] * 2)) == 2
 
 
-def test_the_default_is_one_thread_per_core_or_what_the_environment_says(monkeypatch):
+def test_the_default_is_one_thread_per_core_unless_the_environment_sets_it(monkeypatch):
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert Workers().num_threads == 3
     monkeypatch.delenv("OMP_NUM_THREADS")
@@ -34,7 +34,7 @@ def test_the_error_of_a_task_reaches_the_caller():
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.needs("fork")
-def test_a_forked_process_has_workers_of_its_own(tiny_model):
+def test_a_forked_process_has_its_own_workers(tiny_model):
     expected = tiny_model.embed("the cat sat").sum()
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)

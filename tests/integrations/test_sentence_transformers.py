@@ -40,7 +40,7 @@ def test_a_prompt_is_put_before_the_text(model_folder, model):
     np.testing.assert_allclose(found, model.encode(["the river bank"]), atol=1e-5)
 
 
-def test_what_is_no_text_is_refused(model_folder):
+def test_input_that_is_not_text_is_rejected(model_folder):
     from elmo.integrations.sentence_transformers import ElmoModule
 
     with pytest.raises(InputError, match="Input 1 is 3; give a text or a list of words"):

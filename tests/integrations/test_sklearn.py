@@ -131,7 +131,7 @@ def test_a_folder_that_was_written_again_is_opened_again(model, own_model, tmp_p
         ([None], "Sentence 0 is None"),
     ],
 )
-def test_what_is_no_column_of_texts_is_refused(vectorizer, texts, message):
+def test_invalid_columns_of_texts_are_rejected(vectorizer, texts, message):
     with pytest.raises(InputError, match=message):
         vectorizer.transform(texts)
 

@@ -102,7 +102,7 @@ def test_white_space_is_not_read_and_has_zeros(nlp, model):
     np.testing.assert_allclose(doc.vector, model.embed([words])[0].mean(axis=0), atol=1e-6)
 
 
-def test_each_sentence_is_read_by_itself_where_there_are_boundaries(model_folder, model):
+def test_sentences_are_encoded_separately_if_boundaries_are_set(model_folder, model):
     import spacy
 
     import elmo.integrations.spacy  # noqa: F401

@@ -136,7 +136,7 @@ def test_training_a_classifier_lowers_the_loss(model_folder, tokenizer, tmp_path
     assert found == ["money", "river"]
 
 
-def test_the_tokenizer_pads_cuts_and_says_where_words_stand(model, tokenizer):
+def test_the_tokenizer_pads_truncates_and_returns_offsets(model, tokenizer):
     batch = tokenizer(["I went to the bank.", "Hello"], padding=True, return_tensors="pt")
     assert batch["input_ids"].shape == (2, 6, 50)
     assert batch["attention_mask"].tolist() == [[1] * 6, [1] + [0] * 5]

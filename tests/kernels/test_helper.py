@@ -91,7 +91,7 @@ def test_many_threads_may_call_at_once(stacks):
 
 
 @pytest.mark.needs("fork")
-def test_a_forked_process_starts_a_helper_of_its_own(stacks):
+def test_a_forked_process_starts_its_own_helper(stacks):
     words, places = draw(5, DIM), np.array([0, 3, 1, 4])
     expected, _ = read_both(stacks, words, places)
     process = os.fork()

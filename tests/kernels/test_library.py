@@ -43,7 +43,7 @@ def changed(monkeypatch, name, value):
     library._open.cache_clear()
 
 
-def test_without_the_library_numpy_is_used_and_one_line_says_why(monkeypatch, tmp_path, caplog):
+def test_without_the_library_numpy_is_used_with_a_warning(monkeypatch, tmp_path, caplog):
     expected = Elmo.from_config(TINY_CONFIG).embed(SENTENCES)
     with changed(monkeypatch, "_PATH", tmp_path / "_native.so"), caplog.at_level(logging.WARNING):
         vectors = Elmo.from_config(TINY_CONFIG).embed(SENTENCES)

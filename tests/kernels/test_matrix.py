@@ -34,7 +34,7 @@ def test_8_bits_round_each_row_by_its_own_scale(kernels, draw, num_rows):
     assert (np.abs(pack_matrix(weight, int8=True)(inputs) - inputs @ weight.T) <= limit).all()
 
 
-def test_8_bits_do_not_overflow_where_every_product_is_as_large_as_can_be(kernels):
+def test_int8_does_not_overflow_with_the_largest_products(kernels):
     weight, inputs = np.ones((3, 4096), dtype=np.float32), np.ones((2, 4096), dtype=np.float32)
     for sign in (1, -1):
         for product in (

@@ -42,7 +42,7 @@ def make_inputs(*, shared=True, seed=0):
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("shared", [True, False])
-def test_the_library_computes_what_numpy_does(variant, shared):
+def test_the_library_agrees_with_numpy(variant, shared):
     inputs = make_inputs(shared=shared)
     expected = meaning.find_meanings(None, SETTINGS, *inputs)
     assert expected.shape == (4, TOP_DIM + DIM)
@@ -70,7 +70,7 @@ def test_a_word_has_the_same_bits_alone(library):
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_what_is_not_finite_is_passed_on(value):
+def test_nan_and_infinity_propagate(value):
     candidates, top, positions, tokens, spans, lists = make_inputs()
     top[1] = value  # the state before the first word
     for library in (None, find_library()):

@@ -98,7 +98,7 @@ def test_padding_is_masked_zero_and_never_read():
 
 @settings(max_examples=20, deadline=None)
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=6), st.integers(0, 99))
-def test_any_row_is_what_it_would_be_alone_from_its_own_state(lengths, seed):
+def test_a_row_does_not_depend_on_other_rows(lengths, seed):
     words, state = make_words(lengths, 7, seed), make_state(len(lengths), seed)
     with torch.no_grad():
         together, end = BILM(words, torch.tensor(lengths), state)

@@ -66,7 +66,7 @@ def test_padding_inside_a_word_has_a_learned_embedding_that_counts(cnn):
     assert cnn.embedding.weight.grad[19].abs().sum() > 0
 
 
-def test_a_word_does_not_depend_on_the_words_beside_it(cnn):
+def test_a_word_does_not_depend_on_other_words(cnn):
     char_ids = torch.randint(20, (5, 8), generator=torch.Generator().manual_seed(0))
     together = cnn(char_ids)
     for number in range(5):

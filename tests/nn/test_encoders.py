@@ -103,7 +103,7 @@ def test_a_sentence_has_its_vectors_alone_in_a_batch_padded_and_shuffled(kind, l
     halves=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), min_size=1, max_size=4),
     seed=st.integers(0, 99),
 )
-def test_two_windows_with_the_state_passed_on_equal_the_whole(kind, halves, seed):
+def test_two_windows_with_carried_state_equal_one(kind, halves, seed):
     encoder = BILMS[kind].left_to_right
     words = [draw(first + second, DIM, seed=seed + row) for row, (first, second) in enumerate(halves)]
 
@@ -135,7 +135,7 @@ def test_two_windows_with_the_state_passed_on_equal_the_whole(kind, halves, seed
     seed=st.integers(0, 99),
     num_rows=st.integers(1, 3),
 )
-def test_packed_windows_give_what_each_sentence_gives_alone_from_zero(kind, sizes, seed, num_rows):
+def test_packed_windows_equal_single_sentences(kind, sizes, seed, num_rows):
     encoder, num_steps = BILMS[kind].left_to_right, sum(sizes)
     words = draw(num_steps, num_rows, DIM, seed=seed)
     keep = (draw(num_steps, num_rows, seed=seed + 1) > -0.5).float()  # 0: a sentence starts
@@ -163,7 +163,7 @@ def test_the_state_of_a_window_passes_no_gradient_on(kind):
     assert top.requires_grad and not any(tensor.requires_grad for tensor in state.tensors)
 
 
-def test_dropout_is_drawn_anew_and_only_where_asked_for(kind):
+def test_dropout_is_sampled_per_call_and_only_if_requested(kind):
     encoder = BILMS[kind].left_to_right
     words, keep, state = draw(5, 2, DIM), torch.ones(5, 2), encoder.zero_state(2)
     plain = [read_top(encoder, words, keep, state)[0] for _ in range(2)]

@@ -179,7 +179,7 @@ def test_a_stack_matches_numpy_with_the_residual_from_the_second_layer_and_not_i
     assert (outputs[2].abs().max() > 0.6) == stack.residual
 
 
-def test_two_halves_with_the_state_passed_on_equal_the_whole(stack_and_weights):
+def test_two_halves_with_carried_state_equal_the_whole(stack_and_weights):
     stack, _ = stack_and_weights
     inputs = torch.tensor(make_input(lengths=[8, 8], dim=OUTPUT_DIM)[0])
     with torch.no_grad():

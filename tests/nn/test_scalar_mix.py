@@ -45,7 +45,7 @@ def test_layer_norm_takes_one_mean_and_variance_a_layer_over_real_positions(stat
     np.testing.assert_allclose(mixed.numpy()[mask.numpy()], expected[mask.numpy()], rtol=1e-4, atol=1e-5)
 
 
-def test_layer_norm_ignores_what_stands_at_padding(states):
+def test_layer_norm_ignores_padding(states):
     layers, mask = states
     mix = ScalarMix(3, layer_norm=True)
     clean = mix(layers, mask)[mask]

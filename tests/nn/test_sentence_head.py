@@ -19,7 +19,7 @@ def make(static_dim, lengths, seed=0):
 
 
 @pytest.mark.parametrize("static_dim", [0, 6])
-def test_numpy_gives_what_torch_gives(static_dim):
+def test_numpy_agrees_with_torch(static_dim):
     lengths = [4, 1, 7, 2]
     head, layers, static, weights = make(static_dim, lengths)
     with torch.no_grad():

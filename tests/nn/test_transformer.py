@@ -121,7 +121,7 @@ def test_rotated_products_depend_on_distance_alone():
     assert torch.equal(rotate(query, rotation[:, [0]]), query)
 
 
-def test_the_state_keeps_no_more_than_the_context_and_counts_what_is_real():
+def test_the_state_is_limited_to_the_context():
     stack = make_stack()
     _, end = stack(draw(5, 11, DIM), LENGTHS, stack.zero_state(5))
     assert end.keys.shape == end.values.shape == (2, 5, CONTEXT, DIM)

@@ -64,7 +64,7 @@ def values(folder, name="teacher_cosine", kind="train"):
     ],
     ids=str,
 )
-def test_words_and_sentences_come_nearer_to_the_teacher(
+def test_words_and_sentences_approach_the_teacher(
     corpus_folder, validation_file, tmp_path, distilled_settings, changes
 ):
     teacher = {"sentences": 10.0, **changes.pop("teacher", {})}
@@ -120,7 +120,7 @@ def test_a_distilled_run_opens_its_last_checkpoint(corpus_folder, validation_fil
     [{}, {"model.encoder": TRANSFORMER}, WORDS, {"model.words": {"embedding_dim": 5}}],
     ids=["characters", "transformer", "words", "both"],
 )
-def test_what_learns_are_the_vectors_that_users_get(corpus_folder, tmp_path, distilled_settings, changes):
+def test_the_trained_vectors_are_those_of_embed(corpus_folder, tmp_path, distilled_settings, changes):
     settings = distilled_settings(dropout=0.0, teacher={"sentences": 1.0}, **changes)
     run = start_run(tmp_path / "run", corpus_folder, settings)
     distillation = run._distillation

@@ -272,7 +272,7 @@ def test_the_checkpoint_before_a_damaged_one_resumes(stopped_later, whole, tmp_p
     assert losses(run) == whole
 
 
-def test_what_a_killed_process_left_of_a_checkpoint_is_removed(stopped, capsys):
+def test_partial_checkpoints_of_killed_processes_are_removed(stopped, capsys):
     (stopped / "checkpoints" / ".update-00000020.saving-1").mkdir()
     assert elmo_train(capsys, "--resume", stopped) == (0, [])
     assert list_all(stopped / "checkpoints") == ["update-00000020", "update-00000024"]

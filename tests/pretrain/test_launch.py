@@ -16,7 +16,7 @@ TINY = {
 }  # fmt: skip
 
 
-def test_a_run_returns_what_happened_and_prints_nothing(corpus_folder, validation_file, tmp_path, capsys):
+def test_a_run_returns_its_result_and_prints_nothing(corpus_folder, validation_file, tmp_path, capsys):
     result = elmo.train(corpus_folder, tmp_path / "run", preset="tiny", changes=TINY, validation=[validation_file])
     *_, last = (line for line in read_metrics(tmp_path / "run") if line["kind"] == "validation")
     assert result.is_done and result.stopped_by is None and result.folder == tmp_path / "run"

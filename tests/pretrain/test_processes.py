@@ -117,7 +117,7 @@ sys.stdout.write(" ".join(numbers) + chr(10))  # in one piece: both processes wr
 """
 
 
-def test_processes_average_weights_and_what_the_optimizer_knows(tmp_path):
+def test_processes_average_weights_and_optimizer_state(tmp_path):
     (tmp_path / "average.py").write_text(AVERAGE)
     out = finish(start_python(*TWO_PROCESSES, tmp_path / "average.py"))
     assert out.split("\n")[:2] == ["3.5 0.2 1.0"] * 2  # exp_avg: a tenth of 1 and of 3

@@ -26,7 +26,7 @@ def test_a_file_can_ask_for_words_without_characters(tmp_path):
     assert model.characters is None and model.words.embedding_dim == 7
 
 
-def test_a_preset_asked_for_goes_over_that_of_the_file(tmp_path):
+def test_a_given_preset_overrides_that_of_the_file(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('preset = "tiny"\n')
     assert read_settings(preset="medium", file=file) == PRESETS["medium"]
@@ -62,7 +62,7 @@ def test_all_faults_are_reported_together():
         read_settings(changes={"num_rows": 0, "dropout": 1.5})
 
 
-def test_processes_that_average_weights_save_only_where_they_do():
+def test_checkpoints_coincide_with_weight_averaging():
     assert read_settings(changes={"average_every": 50}).average_every == 50
     fault = "checkpoint_every is 500; it must be a multiple of average_every, which is 40"
     with pytest.raises(ConfigError, match=fault):
@@ -79,7 +79,7 @@ def test_missing_files_and_unknown_presets_are_errors(tmp_path):
         read_settings(file=tmp_path / "bad.toml")
 
 
-def test_the_rate_rises_stays_or_falls_as_asked():
+def test_the_learning_rate_follows_its_schedule():
     constant = OptimizerSettings(learning_rate=0.2)
     assert [rate_at(update, 100, constant) for update in (0, 50, 99)] == [0.2, 0.2, 0.2]
     cosine = OptimizerSettings(kind="adamw", learning_rate=1.0, warmup_steps=10, decay="cosine")

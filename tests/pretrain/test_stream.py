@@ -43,7 +43,7 @@ def test_left_to_right_predicts_the_next_word_and_right_to_left_the_previous_one
     assert list(wanted_back[:-1]) == [word if word != "</S>" else "<S>" for word in back[1:]]
 
 
-def test_rows_start_from_zero_where_a_sentence_starts_if_asked_to(corpus):
+def test_rows_are_reset_at_sentence_starts_if_requested(corpus):
     batch = make(corpus).next_batch()
     starts = batch.word_index[0] == BEGIN_ROW
     assert starts.any() and torch.equal(batch.keep == 0, starts)
@@ -67,7 +67,7 @@ def test_a_stream_goes_on_from_the_position_of_any_batch(corpus):
         assert torch.equal(found.targets, expected.targets) and found.position == expected.position
 
 
-def test_what_a_row_reads_does_not_depend_on_how_many_processes_there_are(corpus):
+def test_rows_do_not_depend_on_the_number_of_processes(corpus):
     whole = make(corpus)
     halves = [make(corpus, rows=range(0, 2)), make(corpus, rows=range(2, 4))]
     for _ in range(40):

@@ -97,7 +97,7 @@ def test_a_name_is_looked_up_on_the_hub(encoder_folder, monkeypatch):
     assert asked == [("someone/encoder", ("*.json", "*.txt", "*.model", "*.safetensors"))]
 
 
-def test_what_cannot_teach_is_refused_in_one_sentence(tmp_path):
+def test_unsuitable_teachers_are_rejected(tmp_path):
     with pytest.raises(ConfigError, match="reads from left to right only: its vectors do not depend on"):
         Teacher(str(save_decoder(tmp_path / "decoder", transformers)))
     (tmp_path / "empty").mkdir()

@@ -235,7 +235,7 @@ def test_a_folder_of_a_start_that_was_killed_is_started_again(corpus_folder, tmp
     assert (folder / "run.json").exists() and not (folder / ".run.json.saving-12345").exists()
 
 
-def test_training_removes_what_killed_processes_left(corpus_folder, tmp_path, tiny_settings):
+def test_training_removes_files_of_killed_processes(corpus_folder, tmp_path, tiny_settings):
     run = start_run(tmp_path / "run", corpus_folder, tiny_settings(max_updates=1))
     (tmp_path / "run" / "checkpoints").mkdir()
     left = [".best.json.saving-1", ".metrics.jsonl.saving-1", "checkpoints/.update-00000010.saving-1"]

@@ -16,13 +16,13 @@ FLAGS = {"indexes": "--index", "tasks": "--task", "cors_origins": "--cors-origin
 OF_ALL_COMMANDS = ("precision", "device", "local_files_only")  # told in docs/cli.md
 
 
-def test_every_option_is_told():
+def test_every_option_is_documented():
     for name in (field.name for field in fields(Settings)):
         if name not in OF_ALL_COMMANDS:
             assert FLAGS.get(name, f"--{name.replace('_', '-')}") in PAGE, name
 
 
-def test_limits_are_told_with_their_defaults():
+def test_limits_are_documented_with_their_defaults():
     defaults = Settings()
     rows = re.findall(r"^\| (`--[^|]+) \| ([^|]+) \|", PAGE, flags=re.MULTILINE)
     told = {}
@@ -35,14 +35,14 @@ def test_limits_are_told_with_their_defaults():
     assert len(told) == 7
 
 
-def test_every_code_is_told():
+def test_every_code_is_documented():
     source = "".join(path.read_text() for path in (ROOT / "src/elmo/serve").glob("*.py"))
     codes = set(re.findall(r'Problem\(\s*\d{3},\s*"(\w+)"', source))
     codes -= {"failed", "not_alive"}
     assert codes and not {code for code in codes if f"`{code}`" not in PAGE}
 
 
-def test_every_counter_is_told():
+def test_every_counter_is_documented():
     metrics = Metrics()
     assert isinstance(metrics.registry, CollectorRegistry)
     for family in metrics.registry.collect():
@@ -50,6 +50,6 @@ def test_every_counter_is_told():
         assert f"`{name}`" in PAGE, name
 
 
-def test_every_route_is_told(client):
+def test_every_route_is_documented(client):
     for path in client.get("/openapi.json").json()["paths"]:
         assert f"`{path}`" in PAGE, path

@@ -32,7 +32,7 @@ def test_scores_are_those_of_the_model(client, language_model):
 
 
 @pytest.mark.parametrize("path", ["/substitutes", "/score"])
-def test_a_model_without_a_softmax_says_so(tiny_model, path):
+def test_a_model_without_a_softmax_is_an_error(tiny_model, path):
     with serving(tiny_model) as client:
         body = {"sentence": "the [bank]"} if path == "/substitutes" else {"sentences": "the bank"}
         answer = client.post(path, json=body)
@@ -45,7 +45,7 @@ def test_one_word_is_substituted(client):
     assert answer.json()["error"]["message"].startswith("The brackets hold 2 words, 'went to'; mark")
 
 
-def test_neighbors_where_an_index_is_given(language_model, index_folder: Path):
+def test_neighbors_with_an_index(language_model, index_folder: Path):
     index = CorpusIndex(index_folder)
     with serving(language_model, index=index) as client:
         described = client.get("/models").json()["models"][0]["index"]
@@ -67,7 +67,7 @@ def test_without_tasks_their_list_is_empty(client):
     assert client.get("/models").json()["tasks"] == []
 
 
-def test_a_ready_made_tagger_says_how_it_is_opened_elsewhere():
+def test_an_included_tagger_names_its_source():
     (described,) = Served({}, {"names": load("en-entities")}).describe_tasks()
     assert (described["name"], described["source"]) == ("names", "en-entities")
 

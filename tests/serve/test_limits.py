@@ -74,7 +74,7 @@ def test_only_names_of_this_server_are_answered_without_a_key(language_model):
         )
 
 
-def test_closing_does_not_wait_for_ever_for_what_is_computed(monkeypatch):
+def test_closing_does_not_wait_forever_for_a_computation(monkeypatch):
     monkeypatch.setattr(batching, "CLOSING_SECONDS", 0.1)
     is_computing, may_end = threading.Event(), threading.Event()
 
@@ -142,7 +142,7 @@ def test_the_values_of_all_layers_count(language_model):
         ({"Authorization": "Bearer secret2"}, 401),
     ],
 )
-def test_the_key_is_asked_for(language_model, headers, status):
+def test_the_key_is_required(language_model, headers, status):
     with serving(language_model, api_key="secret") as client:
         answer = client.post("/v1/embeddings", json={"input": "a"}, headers=headers)
         assert answer.status_code == status
@@ -243,7 +243,7 @@ def test_a_body_without_a_length_is_counted_while_it_comes(language_model):
     assert len(list(parts)) > 90  # which nobody asked for
 
 
-def test_a_body_that_does_not_come_is_given_up(language_model):
+def test_a_missing_body_times_out(language_model):
     async def run():
         app = blocked_app(language_model, max_seconds=0.1)[1]
         return await call(app, {"type": "http.request", "body": b"{", "more_body": True})
@@ -342,7 +342,7 @@ def test_one_bad_request_does_not_fail_those_computed_with_it(language_model, mo
     assert asyncio.run(run()) == [(200, None), (400, "invalid_input"), (200, None)]
 
 
-def test_a_long_request_is_cut_and_comes_back_whole(language_model):
+def test_a_long_request_is_split_and_joined(language_model):
     texts = [f"the bank {number} " * (1 + number % 5) for number in range(40)]
     with serving(language_model, batch_words=16) as client:
         answer = client.post("/v1/embeddings", json={"input": texts}).json()
@@ -350,7 +350,7 @@ def test_a_long_request_is_cut_and_comes_back_whole(language_model):
         np.testing.assert_allclose(vectors, language_model.encode(texts), atol=1e-5)
 
 
-def test_a_batch_holds_no_more_than_its_words_but_for_one_long_sentence():
+def test_batches_are_limited_in_words_except_for_one_long_sentence():
     lengths = [2, 20, 20, 2, 2, 2, 2, 14, 5, 5, 5]  # and two boundaries each; a batch takes 16
     batches = []
 

@@ -46,7 +46,7 @@ def test_embeddings_are_weighted_and_have_their_own_size(fused_client, fused):
     assert f"has {dim}" in refused.json()["error"]["message"]
 
 
-def test_models_say_whether_they_have_a_context_layer(fused_client, client):
+def test_models_report_their_context_layer(fused_client, client):
     for each, expected in ((fused_client, True), (client, False)):
         assert each.get("/models").json()["models"][0]["has_context"] is expected
 

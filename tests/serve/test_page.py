@@ -238,7 +238,7 @@ def test_the_model_is_described_in_one_sentence(page):
     assert "3 layers of" in page.inner_text("#facts")
 
 
-def test_function_words_are_left_out_unless_asked_for(page):
+def test_function_words_are_excluded_by_default(page):
     page.hover("#word-0-7")
     assert page.inner_text("#word-0-3 .score") == "" and page.inner_text("#word-0-1 .score") != ""
     page.check("#function-words")
@@ -266,7 +266,7 @@ def test_the_selection_survives_editing(page):
     assert page.locator("#pair-cosine").count() == 1
 
 
-def test_the_code_computes_what_is_shown(page, address, language_folder, tmp_path, monkeypatch):
+def test_the_shown_code_computes_the_shown_numbers(page, address, language_folder, tmp_path, monkeypatch):
     for layer, value in enumerate((0.2, 0.0, 0.6)):
         move(page, f"#s-{layer}", value)
     (tmp_path / "path/to").mkdir(parents=True)
@@ -332,7 +332,7 @@ def test_lines_of_the_map_are_marked_by_the_first_one(page):
     expect(page.locator(".dot")).to_have_count(12)
 
 
-def test_where_there_is_nothing_the_page_helps(page):
+def test_empty_results_show_help(page):
     for number in range(3):
         page.fill(f"#sentence-{number}", "")
     expect(page.locator("#empty")).to_be_visible()
@@ -418,7 +418,7 @@ def test_chinese_and_themes(page):
     assert page.evaluate(paper) != light and page.inner_text("#sentences-title") == "句子"
 
 
-def test_errors_are_told_in_words(page, address):
+def test_errors_are_shown_as_text(page, address):
     page.route("**/embed", lambda route: route.abort())
     page.fill("#sentence-0", "gone")
     page.wait_for_selector("#error:not([hidden])")
@@ -453,7 +453,7 @@ def test_the_page_of_the_api_lists_every_route(page, address):
     assert {"/v1/embeddings", "/embed", "/senses", "/neighbors", "/tasks/{name}", "/metrics"} <= set(paths)
 
 
-def test_a_key_is_asked_for_once(browser, language_model):
+def test_the_page_asks_for_the_key_once(browser, language_model):
     served = Served({"tiny": ServedModel("tiny", language_model)})
     for address in run_server(Settings(port=0, api_key="secret"), served):
         page = browser.new_page()

@@ -109,7 +109,7 @@ def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
 
 @pytest.mark.slow
 @pytest.mark.needs("SIGKILL")
-def test_sigterm_finishes_what_is_being_answered(language_folder):
+def test_sigterm_finishes_requests_in_progress(language_folder):
     with start_process(language_folder) as server:
         body = json.dumps({"input": ["the bank went to the river " * 20] * 300}).encode()
         answers = []
@@ -133,7 +133,7 @@ def test_sigterm_finishes_what_is_being_answered(language_folder):
 
 
 @pytest.mark.needs("SIGKILL")
-def test_sigterm_answers_what_was_sent_before_it(language_folder):
+def test_sigterm_answers_earlier_requests(language_folder):
     """Clients connect and send while the process is paused, so it finds their requests and the signal together."""
     request = post(b'{"input": "a bank"}')
     with start_process(language_folder) as server:
@@ -158,7 +158,7 @@ def test_sigterm_answers_what_was_sent_before_it(language_folder):
 
 @pytest.mark.slow
 @pytest.mark.needs("SIGKILL")
-def test_sigterm_ends_a_server_that_still_computes_what_nobody_waits_for(language_folder):
+def test_sigterm_ends_a_server_with_abandoned_requests(language_folder):
     large = ("--max-words", "3000000", "--queue-words", "3000000")
     with start_process(language_folder, *large, "--max-body-bytes", "20000000", "--max-seconds", "2") as server:
         body = {"sentences": [["bank"] * 2_000_000]}
@@ -225,7 +225,7 @@ def test_idle_connections_are_closed_for_new_ones_and_when_their_time_is_up(lang
         assert is_fine(server)
 
 
-def test_what_cannot_be_served_is_reported_in_one_line(language_folder, tmp_path, capsys):
+def test_startup_errors_are_one_line(language_folder, tmp_path, capsys):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

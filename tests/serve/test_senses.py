@@ -50,7 +50,7 @@ def test_requests_that_cannot_be_answered(client, body, status, message):
     assert answer.status_code == status and message in answer.json()["error"]["message"]
 
 
-def test_the_card_says_what_a_model_is(language_folder, tmp_path):
+def test_the_card_describes_the_model(language_folder, tmp_path):
     Elmo.from_pretrained(language_folder).save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text(CARD, encoding="utf-8")
     card = describe_card(Elmo.from_pretrained(tmp_path / "model"))

@@ -60,11 +60,11 @@ def test_the_key_is_never_shown():
         ("", ("", "")),
     ],
 )
-def test_names_of_what_is_served(given, expected):
+def test_names_of_served_models(given, expected):
     assert split_name(given) == expected
 
 
-def test_what_is_served_is_opened_and_named(language_folder):
+def test_served_models_are_opened_and_named(language_folder):
     served = open_served(Settings(models=(str(language_folder), f"second={language_folder}"), threads=1))
     assert list(served.models) == ["language", "second"]
     assert served.model(None) is served.models["language"]

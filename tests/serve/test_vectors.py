@@ -56,7 +56,7 @@ def test_spans_outside_the_sentence_are_refused(client, spans, status):
     assert answer.status_code == status and "span" in answer.json()["error"]["message"]
 
 
-def test_words_come_with_their_offsets(client):
+def test_words_have_offsets(client):
     text = "I don't bank."
     (found,) = client.post("/embed", json={"sentences": text}).json()["sentences"]
     assert [word["text"] for word in found["words"]] == ["I", "don", "'t", "bank", "."]

@@ -24,7 +24,7 @@ def result(variant, score, seed=0, fraction=1.0, mixes=()):
     }  # fmt: skip
 
 
-def test_error_reduction_is_the_share_of_the_baselines_error_that_is_gone():
+def test_error_reduction_is_relative_to_the_baseline():
     mix = {"weights": [0.2, 0.8], "gamma": 2.0}
     rows = summarize(
         [result("baseline", 79.0), result("baseline", 81.0, 1), result("learned", 84.0, 0, mixes=[mix]),
@@ -39,7 +39,7 @@ def test_error_reduction_is_the_share_of_the_baselines_error_that_is_gone():
     assert last == "| learned | 100% (10) | f1 85.00 | ± 1.41 | 25.0% | 0.30 0.70 | 1.50 |"
 
 
-def test_runs_are_kept_as_tasks_only_if_asked_for(toy_inputs, tmp_path):
+def test_runs_are_kept_as_tasks_only_if_requested(toy_inputs, tmp_path):
     settings, request = small("classification", fit__num_epochs=1), ComparisonSettings(("learned",), (0,))
     for keep in (True, False):
         folder = tmp_path / f"kept-{keep}"
@@ -47,7 +47,7 @@ def test_runs_are_kept_as_tasks_only_if_asked_for(toy_inputs, tmp_path):
         assert (folder / "runs" / "learned-1-0" / "task.json").exists() == keep
 
 
-def test_a_comparison_goes_on_where_it_stopped_and_draws_its_curve(toy_inputs, tmp_path, monkeypatch):
+def test_a_comparison_resumes_and_draws_its_curve(toy_inputs, tmp_path, monkeypatch):
     settings = small("classification", fit__num_epochs=1)
     request = ComparisonSettings(("baseline", "top"), (0, 1), (0.5, 1.0))
     done = []

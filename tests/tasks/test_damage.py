@@ -49,7 +49,7 @@ def task(trained, tmp_path):
         ("task.json", {"format_version": None}),
     ],
 )
-def test_values_that_no_task_has_are_told(task, name, changes):
+def test_impossible_values_are_reported(task, name, changes):
     content = json.loads((task / name).read_text())
     (task / name).write_text(json.dumps({**content, **changes}))
     with pytest.raises(CheckpointError, match=r"task (is damaged|has the family|is of version)"):
@@ -58,7 +58,7 @@ def test_values_that_no_task_has_are_told(task, name, changes):
 
 @pytest.mark.parametrize("content", ["", "[]", "3", "null", "{", '{"a": ' * 100_000])
 @pytest.mark.parametrize("name", ["task.json", "words.json"])
-def test_files_that_hold_something_else_are_told(task, name, content):
+def test_invalid_files_are_reported(task, name, content):
     (task / name).write_text(content)
     with pytest.raises(CheckpointError, match="is damaged"):
         load(task)

@@ -55,7 +55,7 @@ def test_a_task_is_trained_on_a_table_in_memory_and_can_be_resumed(tmp_path):
         ((["a", "b"], ["x"]), "2 texts and 1 labels"),
     ],
 )
-def test_other_objects_are_refused_by_what_they_are(data, message):
+def test_other_objects_are_rejected_by_type(data, message):
     with pytest.raises(InputError, match=message):
         to_source(data, "classification", "train")
 
@@ -66,7 +66,7 @@ def test_a_row_without_its_label_is_named_by_its_number(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_a_folder_per_label_holds_a_text_per_file(tmp_path):
+def test_a_folder_per_label_has_one_text_per_file(tmp_path):
     for label in ("neg", "pos"):
         (tmp_path / label).mkdir()
         for number in range(2):

@@ -151,7 +151,7 @@ def test_phrases_teach_the_classifier(tmp_path, bilm_folder):
         ("senses", ("a b", [(1, 5, "b", "NOUN")]), "not (start, end, lemma, pos) of a sentence of 2 words"),
     ],
 )
-def test_a_wrong_item_is_told_of(family, item, message):
+def test_a_wrong_item_is_reported(family, item, message):
     from elmo.tasks.families import choose_family
 
     with pytest.raises(InputError) as caught:

@@ -84,7 +84,7 @@ def test_the_store_used_longest_ago_makes_room_and_no_other_file(own_model, tmp_
     check(store, own_model)
 
 
-def test_what_does_not_fit_is_kept_in_memory_with_a_warning(own_model, tmp_path, caplog):
+def test_layers_beyond_the_limit_stay_in_memory_with_a_warning(own_model, tmp_path, caplog):
     store = LayerStore(own_model, tmp_path, max_bytes=100)
     with caplog.at_level(logging.WARNING, logger=layer_store.__name__):
         store.add(SENTENCES)

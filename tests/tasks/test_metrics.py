@@ -59,6 +59,6 @@ def test_answers_are_compared_without_articles_punctuation_and_case():
     assert scores["f1"] == pytest.approx(100 * (1 + 2 / 3) / 2)
 
 
-def test_no_answer_is_right_where_there_is_none_and_wrong_elsewhere():
+def test_no_answer_is_correct_only_if_there_is_none():
     assert metrics.score_answers([[], ["Paris"]], ["", "Paris"]) == {"f1": 100, "exact": 100}
     assert metrics.score_answers([[], ["Paris"]], ["Paris", ""]) == {"f1": 0, "exact": 0}

@@ -65,7 +65,7 @@ def make_encoder(model, **changes):
         ("both", "concat", 8 + 36, 16 + 36),
     ],
 )
-def test_elmo_enters_where_it_is_told_and_neighbours_change_nothing(tiny_model, where, layers, input_dim, output_dim):
+def test_elmo_is_added_where_configured_and_batches_change_nothing(tiny_model, where, layers, input_dim, output_dim):
     encoder, batcher = make_encoder(tiny_model, elmo__where=where, elmo__layers=layers)
     assert (encoder.input_dim, encoder.output_dim) == (input_dim, output_dim)
     together = encoder(batcher(SENTENCES))

@@ -117,7 +117,7 @@ def test_of_two_networks_the_better_on_dev_is_written(toy_inputs, tmp_path, monk
     assert load(tmp_path / "run").family == "classification"
 
 
-def test_a_network_is_trained_on_one_thread_and_the_others_come_back(toy_inputs, tmp_path):
+def test_training_uses_one_thread_and_restores_the_setting(toy_inputs, tmp_path):
     seen = set()
     watcher = watching(on_batch=lambda *_: seen.add(torch.get_num_threads()))
     with limit_threads(2):

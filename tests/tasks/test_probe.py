@@ -82,7 +82,7 @@ def test_tags_known_from_letters_are_known_in_every_layer(model, tagged):
     assert found.rows[1].scores["tag"].spread == 0
 
 
-def test_each_feature_is_asked_among_the_words_that_have_it(model, tagged):
+def test_each_feature_is_probed_on_words_that_have_it(model, tagged):
     found = probe(model, "features", **tagged, seeds=(0,))
     assert list(found.rows[0].scores) == ["mean", "Number", "Tense"]
     assert scores(found, "Number")["layer 0"] == 100
@@ -103,7 +103,7 @@ def test_each_seed_draws_its_own_sentences():
     assert draw_sentences(sentences, 300, 0) == list(range(100))
 
 
-def test_a_limit_is_kept_and_told(model, tagged):
+def test_limits_are_respected_and_reported(model, tagged):
     found = probe(model, "tagging", **tagged, seeds=(0,), max_train_words=100, max_test_words=50)
     assert (found.counts["train_words"], found.counts["train_words_in_data"]) == (96, 720)
     assert (found.counts["test_words"], found.counts["test_words_in_data"]) == (48, 120)

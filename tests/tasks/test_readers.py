@@ -190,7 +190,7 @@ def test_a_table_may_have_one_word_a_row(tmp_path):
 
 
 @pytest.mark.parametrize(("labels", "mark"), [(("yes", "no", "-"), "-"), ((0, 1, 2, -1), "-1")])
-def test_pairs_without_a_label_are_left_out_and_told(tmp_path, caplog, labels, mark):
+def test_pairs_without_a_label_are_skipped_and_reported(tmp_path, caplog, labels, mark):
     rows = [{"premise": "a b", "hypothesis": "c", "label": label} for label in labels]
     path = written(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     examples, _ = read_examples(str(path), "pairs", ReadSettings())
@@ -198,7 +198,7 @@ def test_pairs_without_a_label_are_left_out_and_told(tmp_path, caplog, labels, m
     assert f"1 pair(s) without a label ({mark}) are left out" in caplog.text
 
 
-def test_of_label_and_score_the_one_asked_for_is_taken(tmp_path):
+def test_the_requested_target_is_used(tmp_path):
     row = {"sentence_A": "a", "sentence_B": "b", "relatedness_score": 4.5, "entailment_judgment": "NEUTRAL"}
     path = written(tmp_path / "a.jsonl", json.dumps(row) + "\n")
     assert [example.target for example in read(path, "pairs")[1]] == ["NEUTRAL"]
@@ -264,7 +264,7 @@ def test_answers_may_stand_in_a_table(tmp_path):
     assert example.answer_span == (3, 4)
 
 
-def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path):
+def test_keys_of_senses_are_read_from_the_key_file(tmp_path):
     path = write_toy("senses", tmp_path, size=2)
     _, examples = read(path, "senses")
     target = examples[0].targets[0]
@@ -304,7 +304,7 @@ def test_senses_have_their_keys_from_the_file_beside_compressed_or_not(tmp_path)
         ("senses", "a.data.xml", "<corpus>\n<sentence>\n</corpus>\n", "has no key file"),
     ],
 )  # fmt: skip
-def test_a_fault_is_told_with_file_and_line(tmp_path, family, name, content, message):
+def test_faults_name_file_and_line(tmp_path, family, name, content, message):
     path = written(tmp_path / name, content)
     with pytest.raises(InputError) as caught:
         settings = {"pair_target": "score"} if "score" in message else {}
@@ -313,7 +313,7 @@ def test_a_fault_is_told_with_file_and_line(tmp_path, family, name, content, mes
     assert name in str(caught.value)
 
 
-def test_an_answer_outside_the_passage_is_told_with_its_question(tmp_path):
+def test_an_answer_outside_the_passage_names_its_question(tmp_path):
     path = write_toy("question_answering", tmp_path, size=2)
     content = json.loads(path.read_text())
     content["data"][0]["paragraphs"][1]["qas"][0]["answers"][0]["answer_start"] = 999
@@ -328,7 +328,7 @@ def test_a_format_of_another_family_is_refused(tmp_path):
         read(path, "pairs")
 
 
-def test_a_damaged_archive_is_told(tmp_path):
+def test_a_damaged_archive_is_reported(tmp_path):
     content = bytearray(gzip.compress(b"a\tO\n" * 5000))
     content[20] ^= 255
     path = tmp_path / "a.conll.gz"
@@ -344,7 +344,7 @@ def test_columns_are_counted_from_one(tmp_path, role):
         read(path, "tagging", columns={role: "0"})
 
 
-def test_a_role_that_is_not_there_is_refused(tmp_path):
+def test_an_unknown_role_is_rejected(tmp_path):
     path = written(tmp_path / "a.csv", "text,label\nso it goes,x\n")
     with pytest.raises(InputError, match="--column tag=… is not a role"):
         read(path, "classification", columns={"tag": "1"})
@@ -434,7 +434,7 @@ def test_a_table_may_have_questions_without_an_answer(tmp_path, answers):
         read(path, "question_answering")
 
 
-def test_a_quote_that_is_not_closed_is_told_with_its_line(tmp_path):
+def test_an_unclosed_quote_is_reported_with_its_line(tmp_path):
     path = written(tmp_path / "a.csv", 'text,label\none,good\n"two,bad\nthree,good\n')
     with pytest.raises(InputError, match=r"a.csv, line 3, is not a row of a table .unexpected end of data.: a quote"):
         read(path, "classification")

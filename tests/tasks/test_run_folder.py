@@ -32,7 +32,7 @@ def test_a_file_that_is_missing_leaves_no_folder(toy_inputs, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_training_removes_what_killed_processes_left_and_is_done_by_one_at_a_time(toy_inputs, tmp_path):
+def test_training_removes_files_of_killed_processes_and_locks_the_run(toy_inputs, tmp_path):
     from filelock import FileLock
 
     inputs, folder = toy_inputs("classification"), tmp_path / "run"
@@ -86,7 +86,7 @@ def test_all_files_of_a_task_may_be_read_by_the_same_people(train_toy):
 
 
 @pytest.mark.parametrize("content", ["[]", "{}", '{"inputs": {"read": {}}, "data": {}, "settings": {}}', "{"])
-def test_a_damaged_record_is_told(toy_inputs, tmp_path, content):
+def test_a_damaged_record_is_reported(toy_inputs, tmp_path, content):
     start(toy_inputs("classification"), SETTINGS, tmp_path / "run")
     (tmp_path / "run" / "training" / "run.json").write_text(content)
     with pytest.raises(CheckpointError, match=r"run.json (is damaged|is not valid JSON|holds a JSON list)"):

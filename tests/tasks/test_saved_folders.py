@@ -26,7 +26,7 @@ def rounded(value):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_saved_folder_predicts_what_it_predicted(name):
+def test_a_saved_folder_predicts_the_same(name):
     task = load(FOLDERS / name, bilm=FOLDERS / "bilm")
     assert task.family == name
     predictions = [dataclasses.asdict(prediction) for prediction in task.predict(EXPECTED[name]["items"])]

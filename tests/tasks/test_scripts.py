@@ -257,7 +257,7 @@ def test_a_copied_task_splits_text_without_its_model_in_its_place(language, trai
     assert copy.predict([item]) == original.predict([item])
 
 
-def test_a_task_of_an_earlier_version_keeps_runs_of_letters_whole(language, trained, tmp_path):
+def test_a_task_of_an_earlier_version_keeps_its_tokenization(language, trained, tmp_path):
     text = "".join(language.unseen)
     earlier = tasks.load(copy_of_an_earlier_version(trained("tagging"), tmp_path / "tagging"))
     assert earlier.description.read.scripts == ("Han",)

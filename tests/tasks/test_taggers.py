@@ -19,7 +19,7 @@ SPEC.loader.exec_module(recipe)
 NETWORK = {"words.kinds": [], "network.kind": "cnn", "network.num_layers": 2, "network.width": 3}
 
 
-def test_the_tagger_of_a_task_predicts_what_the_task_does(train_toy, bilm_folder):
+def test_the_tagger_of_a_task_predicts_the_same(train_toy, bilm_folder):
     folder, _ = train_toy("tagging", **{name.replace(".", "__"): value for name, value in NETWORK.items()})
     model = Elmo.from_pretrained(bilm_folder, precision="float32")
     made = recipe.Recipe("", (0, 1), "tiny", "toys", "none", 1)
@@ -83,7 +83,7 @@ def test_chinese_entities_and_words(load):
     assert given.words == ("他们", "学习", "汉语") and given.tags[:2] == ("PRON", "VERB")
 
 
-def test_a_tagger_says_on_which_data_it_was_trained_and_how_good_it_is(load):
+def test_a_tagger_describes_its_data_and_scores(load):
     for name in tasks.list_taggers():
         description = load(name).description
         assert description["data"] and description["license"] and max(description["scores"].values()) > 30

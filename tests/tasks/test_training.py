@@ -103,7 +103,7 @@ def test_linear_decay_falls_to_almost_nothing(train_toy, monkeypatch):
     assert 0 < rates[1] < 0.008
 
 
-def test_changed_data_is_not_gone_on_with(toy_inputs, tmp_path):
+def test_a_run_is_not_resumed_with_changed_data(toy_inputs, tmp_path):
     inputs = toy_inputs("tagging")
     start(inputs, small("tagging"), tmp_path / "run")
     write_toy("tagging", tmp_path, "train", seed=7)
@@ -111,7 +111,7 @@ def test_changed_data_is_not_gone_on_with(toy_inputs, tmp_path):
         read_run(tmp_path / "run")
 
 
-def test_another_bilm_is_not_gone_on_with(toy_inputs, tmp_path):
+def test_a_run_is_not_resumed_with_another_bilm(toy_inputs, tmp_path):
     Elmo.from_config(TINY_CONFIG, seed=1).save_pretrained(tmp_path / "moving")
     inputs, settings = toy_inputs("tagging", model=str(tmp_path / "moving")), small("tagging", **DROPOUT)
     start(inputs, settings, tmp_path / "run")
@@ -131,7 +131,7 @@ def test_scores_below_nothing_or_without_a_number_keep_some_weights():
     assert best == [1, 2, 2, 4, 4]
 
 
-def test_a_folder_that_holds_something_is_not_overwritten(toy_inputs, tmp_path):
+def test_a_folder_that_is_not_empty_is_not_overwritten(toy_inputs, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "mine.txt").write_text("x")
     with pytest.raises(InputError, match="exists already"):
@@ -155,7 +155,7 @@ def test_a_folder_opens_only_with_its_own_bilm(train_toy, bilm_folder, tmp_path)
         load(folder, bilm=Elmo.from_config(TINY_CONFIG, seed=3))
 
 
-def test_a_carried_bilm_makes_the_folder_whole(train_toy):
+def test_a_carried_bilm_makes_the_folder_self_contained(train_toy):
     folder, _ = train_toy("tagging", inputs={"carry_bilm": True}, fit__num_epochs=1)
     description = json.loads((folder / "task.json").read_text())
     description["bilm"]["source"] = "nowhere"
@@ -163,14 +163,14 @@ def test_a_carried_bilm_makes_the_folder_whole(train_toy):
     assert load(folder).predict([["Rome"]])
 
 
-def test_a_damaged_folder_is_told_of(train_toy):
+def test_a_damaged_folder_is_reported(train_toy):
     folder, _ = train_toy("tagging", inputs={"model": None}, elmo__where="none", fit__num_epochs=1)
     (folder / "weights.safetensors").write_bytes(b"nonsense")
     with pytest.raises(CheckpointError, match="is damaged"):
         load(folder)
 
 
-def test_labels_unknown_in_training_are_told_with_their_place(toy_inputs, tmp_path, caplog):
+def test_labels_unknown_in_training_are_reported_with_their_line(toy_inputs, tmp_path, caplog):
     inputs = toy_inputs("classification")
     (tmp_path / "test.csv").write_text('text,label\n"look, a cat here",good\n"a unicorn",fabulous\n')
     settings = small("classification", fit__num_epochs=1)
@@ -237,7 +237,7 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
 
 
 @pytest.mark.parametrize("layers", ["learned", "top", "concat"])
-def test_gamma_starts_where_the_layers_have_the_spread_of_word_vectors(train_toy, toy_inputs, bilm_folder, layers):
+def test_gamma_is_initialized_by_the_spread_of_the_layers(train_toy, toy_inputs, bilm_folder, layers):
     still = {"fit__learning_rate": 1e-12, "fit__num_epochs": 1, "elmo__layers": layers}
     _, result = train_toy("tagging", **still)
     examples = read_splits(toy_inputs("tagging")).train

@@ -22,7 +22,7 @@ def test_the_datas_words_are_kept_and_the_first_of_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(("content", "message"), [("", "is not a file of word vectors"), ("the 1 x\n", "not a word")])
-def test_a_file_that_holds_no_vectors_is_told_of(tmp_path, content, message):
+def test_a_file_without_vectors_is_reported(tmp_path, content, message):
     path = tmp_path / "vectors.txt"
     path.write_text(content)
     with pytest.raises(InputError, match=message):

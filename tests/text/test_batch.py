@@ -111,7 +111,7 @@ def test_packing_fills_a_batch_up_to_the_budget(indexer):
     assert [len(batch.order) for batch in pack(sentences, indexer, token_budget=8)] == [2, 2, 1]
 
 
-def test_packing_makes_batches_when_they_are_asked_for(indexer):
+def test_batches_are_packed_lazily(indexer):
     made = []
 
     class Counting:

@@ -24,7 +24,7 @@ def test_a_word_is_its_bytes_plus_one_between_marks():
     assert ids_of("cat") == padded(BEGIN_WORD, ord("c") + 1, ord("a") + 1, ord("t") + 1, END_WORD)
 
 
-def test_every_byte_has_an_id_of_its_own_that_is_not_a_mark():
+def test_every_byte_has_its_own_id():
     ids = ids_of("\x00\x7f")
     assert ids == padded(BEGIN_WORD, 1, 128, END_WORD)
     assert ids_of("ÿ") == padded(BEGIN_WORD, 0xC3 + 1, 0xBF + 1, END_WORD)

@@ -44,7 +44,7 @@ def test_marking_words_changes_no_word(words, data):
 
 @settings(deadline=None)
 @given(st.text("ab] ."), st.text("ab .", min_size=1), st.text("ab [."))
-def test_one_mark_amid_any_stray_brackets_is_read_unless_it_holds_no_word(before, inside, after):
+def test_one_mark_is_found_among_stray_brackets(before, inside, after):
     sentence = f"{before}[{inside}]{after}"
     if inside.isspace():
         with pytest.raises(InputError, match="hold no word"):

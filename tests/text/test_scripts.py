@@ -47,7 +47,7 @@ def test_other_text_is_not(text):
         ScriptWatch(ENGLISH).check([text.split()])
 
 
-def test_a_model_without_a_vocabulary_says_nothing():
+def test_a_model_without_a_vocabulary_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ScriptWatch(None).check([["银", "行"]])

@@ -42,7 +42,7 @@ def test_strings_and_lists_of_words_may_be_mixed_in_any_iterable():
         ({"a": "b"}, "{'a': 'b'} of type dict"),
     ],
 )
-def test_what_is_no_list_of_sentences_is_refused(sentences, came):
+def test_input_other_than_a_list_of_sentences_is_an_error(sentences, came):
     with refused(f"The sentences are {came}"):
         read_sentences(sentences, tokenize)
 
@@ -122,6 +122,6 @@ def test_a_flat_list_of_words_is_not_read_as_letters():
         ([["a"], ["b", 4]], "Sentence 1 has 4 of type int at word 1"),
     ],
 )
-def test_what_is_no_list_of_word_lists_is_refused(sentences, message):
+def test_input_other_than_lists_of_words_is_an_error(sentences, message):
     with refused(message):
         read_word_lists(sentences)

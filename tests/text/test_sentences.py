@@ -49,7 +49,7 @@ def test_a_language_without_rules_is_split_like_english():
 
 
 @pytest.mark.parametrize("language", ["", "german", "d", "\ud800", "de at"])
-def test_what_is_no_language_code_is_refused(language):
+def test_invalid_language_codes_are_rejected(language):
     with pytest.raises(InputError, match=r"^language is .*, but a code such as 'en', 'de' or 'pt-BR' is expected\.$"):
         split_sentences("Text.", language=language)
 
@@ -59,7 +59,7 @@ def test_a_quote_closed_far_away_does_not_swallow_the_sentences_between():
     assert len(sentences) == 102
 
 
-def test_whitespace_outside_ascii_and_lone_surrogates_come_back_unchanged():
+def test_unicode_whitespace_and_lone_surrogates_are_unchanged():
     # sentencex by itself panics on the first and cannot take the second.
     assert split_sentences("A\u2003\u2003.) is. Now\udc80here.") == ["A\u2003\u2003.) is.", "Now\udc80here."]
 

@@ -46,7 +46,7 @@ def test_punctuation_latin_and_digits_inside_chinese(text, words):
     assert all(text[word.start : word.end] == word.text for word in found)
 
 
-def test_other_scripts_are_letters_where_the_configuration_says_so():
+def test_configured_scripts_are_split_into_letters():
     kana = Tokenization(TokenizationConfig("characters", ("Han", "Hiragana", "Katakana")))
     assert [word.text for word in kana("データを見る")] == list("データを見る")
     thai = Tokenization(TokenizationConfig("characters", ("Thai",)))

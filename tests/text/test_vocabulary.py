@@ -28,7 +28,7 @@ def test_words_not_listed_are_unknown(vocabulary):
     assert "The" not in vocabulary
 
 
-def test_boundaries_are_asked_for_by_name_and_never_spelled_in_text(vocabulary):
+def test_boundaries_cannot_be_spelled_in_text(vocabulary):
     assert vocabulary.boundaries().tolist() == [0, 1]
     assert vocabulary.encode(["<S>", "</S>"]).tolist() == [2, 2]
 

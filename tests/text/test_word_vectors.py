@@ -17,7 +17,7 @@ def write(tmp_path, text):
 
 
 @pytest.mark.parametrize("header", ["", "3 2\n"], ids=["GloVe", "word2vec"])
-def test_only_the_words_asked_for_are_read(tmp_path, header):
+def test_only_the_requested_words_are_read(tmp_path, header):
     path = write(tmp_path, f"{header}the 1 2\nbank 3 4.5\n. . . 5 6\n")
     found = read_word_vectors(path, {"bank", ". . .", "unseen"}, 2)
     assert set(found) == {"bank", ". . ."}
@@ -39,7 +39,7 @@ def test_files_that_are_no_word_vectors_are_explained(tmp_path, text, message):
         read_word_vectors(write(tmp_path, text), {"bank"}, 2)
 
 
-def test_a_file_that_is_not_there_is_explained(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(InputError, match=r"No such file: '.*none.txt'"):
         read_word_vectors(tmp_path / "none.txt", {"bank"}, 2)
 

@@ -21,7 +21,7 @@ def expected(tiny_model: Elmo) -> list[np.ndarray]:
     return tiny_model.embed(SENTENCES)
 
 
-def test_a_folder_holds_a_row_a_sentence_in_order(tiny_model, text_file, tmp_path, expected):
+def test_a_folder_has_one_row_per_sentence_in_order(tiny_model, text_file, tmp_path, expected):
     vectors = embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
     assert len(vectors) == len(SENTENCES) and len(vectors.manifest.parts) > 3
     for number, row in enumerate(vectors):
@@ -53,7 +53,9 @@ FORMS = [
 
 
 @pytest.mark.parametrize(("file_format", "dtype", "layers", "unit"), FORMS)
-def test_every_form_reads_back_what_the_model_gives(tiny_model, text_file, tmp_path, file_format, dtype, layers, unit):
+def test_every_format_returns_the_vectors_of_the_model(
+    tiny_model, text_file, tmp_path, file_format, dtype, layers, unit
+):
     only = ("bank", "river") if unit == "spans" else ()
     settings = VectorSettings(unit=unit, layers=layers, file_format=file_format, dtype=dtype, only_words=only)
     vectors = embed_files(tiny_model, [text_file], tmp_path / "out", replace(settings, part_bytes=PART_BYTES))
@@ -88,7 +90,7 @@ class StopError(Exception):
 
 
 @pytest.mark.parametrize("at", ["begin", "written", "named", "recorded"])
-def test_a_run_stopped_anywhere_goes_on(tiny_model, text_file, tmp_path, monkeypatch, at):
+def test_a_run_stopped_anywhere_resumes(tiny_model, text_file, tmp_path, monkeypatch, at):
     whole = embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     written: list[int] = []
     begin, finish = writing.begin_part, writing.finish_part

@@ -71,7 +71,7 @@ def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path,
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
 
 
-def test_what_goes_wrong_in_a_ray_worker_is_told_as_anywhere(tiny_model, tmp_path, cluster):
+def test_errors_in_ray_workers_are_reported_as_locally(tiny_model, tmp_path, cluster):
     path = tmp_path / "text.jsonl"
     path.write_text('{"text": "good"}\n{"body": "bad"}\n')
     with pytest.raises(InputError, match=r"text.jsonl, line 2, has no column"):
