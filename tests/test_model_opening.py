@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import elmo
-from elmo import ConfigError, Elmo, ElmoLayer, InputError
+from elmo import ConfigError, Elmo, ElmoLayer
 from elmo.checkpoint.source import installed_models
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, WordConfig
 
@@ -143,9 +143,3 @@ def test_the_public_names_are_there_and_a_wrong_one_is_an_attribute_error():
     assert set(elmo.__all__) <= set(dir(elmo))
     with pytest.raises(AttributeError, match=r"^module 'elmo' has no attribute 'Elmoo'$"):
         elmo.Elmoo  # noqa: B018
-
-
-@pytest.mark.parametrize("argument", ["format", "token_embeddings", "revision"])
-def test_arguments_of_a_model_need_a_model(argument):
-    with pytest.raises(InputError, match=f"^{argument} was given without a model"):
-        Elmo.from_pretrained(**{argument: "hdf5"})

@@ -129,29 +129,22 @@ class Elmo:
         state: Literal["zero", "carry"] = "zero",
         num_threads: int | None = None,
         cache_bytes: int = DEFAULT_BYTES,
-        token_embeddings: str | Path | None = None,
         revision: str | None = None,
         local_files_only: bool = False,
     ) -> Elmo:
         """Open a model: a folder, an .hdf5 or .zip file, an alias of an official model, or a hub id.
 
         Without a source, the default model. `format` overrides the detection; `state="carry"` keeps the LSTM
-        state from call to call as the original programs did; `token_embeddings` is a file of cached word
-        vectors beside an HDF5 model; `local_files_only` makes no network call.
+        state from call to call as the original programs did; `local_files_only` makes no network call.
 
         `precision`: "float32", "int8", or "auto": int8 if it keeps a mean cosine of 0.999 with float32 in
         every layer, else float32; on a GPU also "bfloat16". `num_threads`: by default one per core.
         `device`: such as "cpu" or "cuda"; "auto" is a GPU if there is one; all but "cpu" need torch.
         `cache_bytes`: for vectors of words that were seen before, which depend on their spelling alone.
         """
-        options = {"format": format, "token_embeddings": token_embeddings, "revision": revision}
-        for name, value in options.items():
-            if source is None and value is not None:
-                raise InputError(f"{name} was given without a model; say which model is meant, or leave it out.")
         checkpoint = open_checkpoint(
             DEFAULT_MODEL if source is None else source,
             format=format,
-            token_embeddings=token_embeddings,
             revision=revision,
             local_files_only=local_files_only,
         )

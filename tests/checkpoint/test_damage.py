@@ -108,24 +108,6 @@ def test_numbers_of_any_type_and_byte_order_are_read(hdf5_folder, dtype):
     np.testing.assert_array_equal(found, changed.astype(np.float32))
 
 
-@pytest.mark.parametrize("shape", [(), (4,), (4, 6, 1)])
-def test_cached_word_vectors_are_a_table(hdf5_folder, tmp_path, shape):
-    with h5py.File(tmp_path / "cache.hdf5", "w") as file:
-        file["embedding"] = np.zeros(shape, np.float32)
-    with pytest.raises(CheckpointError) as caught:
-        open_checkpoint(hdf5_folder, token_embeddings=tmp_path / "cache.hdf5")
-    assert f"cache.hdf5 has an 'embedding' of shape {shape}; one vector of" in str(caught.value)
-
-
-def test_a_folder_instead_of_a_file_is_an_error(hdf5_folder, elmo_folder, tmp_path):
-    for name, message in (
-        (str(tmp_path), "could not be read: Is a directory"),
-        ("nowhere.hdf5", "could not be read: No such file"),
-    ):
-        with pytest.raises(CheckpointError, match=f"{name} {message}"):
-            open_checkpoint(hdf5_folder, token_embeddings=name)
-
-
 @pytest.mark.parametrize(
     ("folder_name", "file_name"),
     [

@@ -71,24 +71,7 @@ def test_a_model_of_whole_words_reads_its_vocabulary(tmp_path):
     np.testing.assert_allclose(model.embed([words], layers="all")[0], expected, atol=1e-5)
 
 
-def test_cached_word_vectors_stand_in_for_the_characters(tmp_path):
-    options = make_options()
-    variables = make_variables(options)
-    vocabulary = ["<S>", "</S>", "<UNK>", "the", "bank"]
-    write_model(tmp_path, options, variables, vocabulary)
-    whole = NumpyBilm(options, variables)
-    table = np.stack([whole._token(word) for word in (None, False, "<UNK>", "the", "bank")]).astype(np.float32)
-    with h5py.File(tmp_path / "cache.hdf5", "w") as file:
-        file["embedding"] = table
-    by_characters = Elmo.from_pretrained(tmp_path)  # the second HDF5 file has no RNN_0, so there is no doubt
-    by_cache = Elmo.from_pretrained(tmp_path, token_embeddings=tmp_path / "cache.hdf5")
-    known, unknown = ["the", "bank"], ["the", "river"]
-    np.testing.assert_allclose(by_cache.embed([known])[0], by_characters.embed([known])[0], atol=1e-5)
-    np.testing.assert_allclose(by_cache.embed([unknown])[0], by_cache.embed([["the", "<UNK>"]])[0], atol=1e-6)
-    assert by_cache.config.characters is None
-
-
-def test_a_word_level_model_finds_its_cached_vectors(tmp_path):
+def test_a_word_model_finds_its_vectors_in_the_cache_file_beside_it(tmp_path):
     vocabulary = ["<S>", "</S>", "<UNK>", "the"]
     options = make_options(num_words=len(vocabulary))
     variables = make_variables(options)
@@ -228,15 +211,6 @@ def test_a_word_model_without_vocabulary_is_refused(tmp_path):
     write_model(tmp_path, options, make_variables(options))
     with pytest.raises(CheckpointError, match="reads whole words, so it needs its vocabulary"):
         Elmo.from_pretrained(tmp_path)
-
-
-def test_cached_vectors_of_another_size_are_refused(tmp_path):
-    options = make_options()
-    write_model(tmp_path, options, make_variables(options), ["<S>", "</S>", "<UNK>"])
-    with h5py.File(tmp_path / "cache.hdf5", "w") as file:
-        file["embedding"] = np.zeros((3, 99), np.float32)
-    with pytest.raises(CheckpointError, match="one vector of 6 dimensions per word was expected"):
-        Elmo.from_pretrained(tmp_path, token_embeddings=tmp_path / "cache.hdf5")
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from pathlib import Path
 import pytest
 
 from elmo.inference.scoring import evaluate_text
-from elmo.text.tokenize import split_lines
 from tests.cli.conftest import Run
 from tests.language_models import VOCABULARY, make_language_model
 
@@ -61,7 +60,7 @@ def test_split_on_spaces(run: Run, language_folder, text):
 
 def test_running_text_is_split_into_sentences(run: Run, language_folder, tmp_path):
     path = tmp_path / "text.txt"
-    path.write_text("I went to\nthe bank. I went\n to the river.\n\nmoney\n")
+    path.write_text("I went to the bank. I went to the river.\n\nmoney\n")
     found = json.loads(
         run("evaluate", "-m", language_folder, path, "--split", "sentences", "--split-on-spaces", "--json").out
     )
@@ -69,13 +68,6 @@ def test_running_text_is_split_into_sentences(run: Run, language_folder, tmp_pat
     assert found["num_sentences"] == 3 and found["num_words"] == 11 and found["num_unknown"] == 2
     found = json.loads(run("evaluate", "-m", language_folder, path, "--split", "sentences", "--json").out)
     assert found["perplexity"] == pytest.approx(expected.perplexity)
-
-
-def test_a_text_without_blank_lines_is_cut_at_a_lines_end(monkeypatch):
-    lines = ["One here. Two", "here. Three here."]
-    assert list(split_lines(lines)) == ["One here.", "Two here.", "Three here."]
-    monkeypatch.setattr("elmo.text.tokenize.CHARACTERS_AT_ONCE", 5)
-    assert list(split_lines(lines)) == ["One here.", "Two", "here.", "Three here."]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import CARD_FILE, is_model_folder, read_card, read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
-from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, unreadable
+from elmo.checkpoint.location import HDF5_SUFFIXES, unreadable
 from elmo.checkpoint.source import find_model
 from elmo.errors import CheckpointError
 from elmo.files.durable import current_folder
@@ -32,7 +32,6 @@ def open_checkpoint(
     source: str | Path,
     *,
     format: Format | None = None,
-    token_embeddings: str | Path | None = None,
     revision: str | None = None,
     local_files_only: bool = False,
 ) -> Checkpoint:
@@ -40,17 +39,16 @@ def open_checkpoint(
     if format is not None and format not in get_args(Format):
         raise CheckpointError(f"The format {format!r} is unknown; choose one of {', '.join(get_args(Format))}.")
     path = find_model(source, revision=revision, local_files_only=local_files_only)
-    cache = None if token_embeddings is None else as_path(token_embeddings, "token_embeddings")
     try:
         if is_archive(path):
             with _unpack(path) as folder:
-                return _read(folder, format, cache)
+                return _read(folder, format)
         folder = path if path.is_dir() else path.parent
         while True:  # another process may be replacing the files
             current = current_folder(folder)
             modified = folder.stat().st_mtime_ns
             try:
-                return _read(current if path == folder else current / path.name, format, cache)
+                return _read(current if path == folder else current / path.name, format)
             except CheckpointError:
                 if (current_folder(folder), folder.stat().st_mtime_ns) == (current, modified):
                     raise
@@ -99,7 +97,7 @@ def _unpack(path: Path) -> Iterator[Path]:
             raise CheckpointError(str(error).replace(str(top), str(path))) from error
 
 
-def _read(path: Path, format: Format | None, token_embeddings: Path | None) -> Checkpoint:
+def _read(path: Path, format: Format | None) -> Checkpoint:
     folder = path if path.is_dir() else path.parent
     if format is None and path == folder:
         format = recognize(path)
@@ -110,10 +108,6 @@ def _read(path: Path, format: Format | None, token_embeddings: Path | None) -> C
             )
     elif format is None:
         format = "hdf5" if path.suffix in HDF5_SUFFIXES or hdf5.is_hdf5(path) else "tensorflow"
-    if token_embeddings is not None and format != "hdf5":
-        raise CheckpointError(
-            f"token_embeddings was given, but {path} has the format {format!r}; only HDF5 models have such files."
-        )
     if format == "elmo":
         return read_folder(path)
     if format == "manylangs":
@@ -122,10 +116,10 @@ def _read(path: Path, format: Format | None, token_embeddings: Path | None) -> C
         weights = path
         if path == folder:
             files = [entry for entry in folder.iterdir() if entry.name.endswith(HDF5_SUFFIXES)]
-            if len(files) > 1 or token_embeddings is not None:
+            if len(files) > 1:
                 files = [entry for entry in files if hdf5.holds_weights(entry)]
             weights = _only(files, "HDF5 files with weights", folder)
-        checkpoint = hdf5.read_hdf5(_find_options(folder, weights), weights, token_embeddings=token_embeddings)
+        checkpoint = hdf5.read_hdf5(_find_options(folder, weights), weights)
     else:
         prefix = tensorflow.find_prefix(path)
         checkpoint = tensorflow.read_tensorflow(prefix, _find_options(folder, prefix))

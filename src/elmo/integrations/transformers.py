@@ -386,7 +386,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
 
 
 def _open_checkpoint(source: str | Path | None, options: dict[str, Any]) -> Checkpoint:
-    names = ("format", "revision", "local_files_only", "token_embeddings")
+    names = ("format", "revision", "local_files_only")
     return Elmo.from_pretrained(source, **{name: options[name] for name in names if name in options}).checkpoint()
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from elmo.errors import InputError
@@ -129,8 +129,6 @@ _PARAGRAPH_END = re.compile(r"(?:\r\n?|\n)[^\S\r\n]*(?:\r\n?|\n)\s*|\u2029\s*")
 _LANGUAGE_CODE = re.compile(r"([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]+)*")
 _QUOTES_AND_BRACKETS = re.compile(r"[\"“”„«»()\[\]]")
 _LONGEST_QUOTATION = 1000
-# A text without a blank line is cut, at a line's end, when this much of it was read.
-CHARACTERS_AT_ONCE = 1_000_000
 
 
 def split_sentences(text: str, *, language: str = "en") -> list[str]:
@@ -148,25 +146,6 @@ def split_sentences(text: str, *, language: str = "en") -> list[str]:
         for sentence in _split_paragraph(paragraph, code[1].lower())
     )
     return [sentence for sentence in sentences if sentence]
-
-
-def split_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the sentences of a text, each on one line; a blank line ends a sentence."""
-    for paragraph in _join_paragraphs(lines):
-        for sentence in split_sentences(paragraph):
-            yield " ".join(sentence.split("\n"))
-
-
-def _join_paragraphs(lines: Iterable[str]) -> Iterator[str]:
-    paragraph: list[str] = []
-    num_characters = 0
-    for line in lines:
-        paragraph.append(line)
-        num_characters += len(line)
-        if not line.strip() or num_characters > CHARACTERS_AT_ONCE:
-            yield "\n".join(paragraph)
-            paragraph, num_characters = [], 0
-    yield "\n".join(paragraph)
 
 
 def _split_paragraph(paragraph: str, language: str) -> Iterator[str]:

@@ -15,11 +15,11 @@ from elmo.checkpoint.folder import writing_model
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.location import HDF5_SUFFIXES, read_json, read_lines, unreadable
 from elmo.checkpoint.tensors import Array
-from elmo.config import WordConfig
 from elmo.errors import CheckpointError, first_line
 from elmo.text.vocabulary import format_lines
 
 WEIGHTS_KEY, TOKEN_CACHE_KEY = "RNN_0", "embedding"
+_PREFIXES = ("RNN_", "CNN", "char_embed", TOKEN_CACHE_KEY)  # of the variables of a language model without its softmax
 OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
 FILES = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)
 VOCABULARY_NAMES = ("vocab.txt", "vocab.txt.gz", "vocabulary.txt", "vocabulary.txt.gz")
@@ -30,26 +30,14 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-def read_hdf5(options: Path, weights: Path, *, token_embeddings: Path | None = None) -> Checkpoint:
-    """Open a model of the original programs.
-
-    `token_embeddings` is a file of bilm-tf's dump_token_embeddings: its vectors replace the character network for
-    the words of the vocabulary.
-    """
+def read_hdf5(options: Path, weights: Path) -> Checkpoint:
+    """Open a model of the original programs; the vectors of a word-level model may be in a file beside its weights."""
     config = bilm.read_options(read_json(options), str(options))
     with open_hdf5(weights) as file:
         if WEIGHTS_KEY not in file:
             raise CheckpointError(f"{weights} is an HDF5 file without {WEIGHTS_KEY}, so it holds no ELMo weights.")
-        if token_embeddings is None and config.words and TOKEN_CACHE_KEY not in file:
-            token_embeddings = _find_token_cache(weights)
-        cached = None
-        if token_embeddings is not None:
-            cached = _read_token_cache(token_embeddings, config.encoder.output_dim)
-            words = WordConfig(num_words=cached.shape[0], embedding_dim=cached.shape[1])
-            config = replace(config, characters=None, words=words, token_projection=False)
-        # Cached vectors replace the input, so its own variables may be there or not.
-        inputs = ("CNN", "char_embed", TOKEN_CACHE_KEY) if cached is None else ()
-        unread = {name for name in _list_datasets(file) if name.startswith(("RNN_", *inputs))}
+        cached = _find_token_cache(weights) if config.words and TOKEN_CACHE_KEY not in file else None
+        unread = {name for name in _list_datasets(file) if name.startswith(_PREFIXES)}
 
         def find(name: str) -> Array | None:
             if name == TOKEN_CACHE_KEY and cached is not None:
@@ -101,26 +89,14 @@ def read_vocabulary(folder: Path) -> tuple[str, ...] | None:
     return tuple(line.strip() for line in read_lines(paths[0])[0]) if len(paths) == 1 else None
 
 
-def _find_token_cache(weights: Path) -> Path | None:
+def _find_token_cache(weights: Path) -> Array | None:
+    """Return the word vectors that bilm-tf's dump_token_embeddings wrote to a file beside the weights."""
     for path in sorted(weights.parent.iterdir()):
         if path.name.endswith(HDF5_SUFFIXES) and path.name != weights.name:
             with open_hdf5(path) as file:
                 if TOKEN_CACHE_KEY in file and WEIGHTS_KEY not in file:
-                    return path
+                    return _read_array(file, TOKEN_CACHE_KEY)
     return None
-
-
-def _read_token_cache(path: Path, dim: int) -> Array:
-    with open_hdf5(path) as file:
-        if TOKEN_CACHE_KEY not in file:
-            raise CheckpointError(f"{path} has no dataset '{TOKEN_CACHE_KEY}'; it holds no cached word vectors.")
-        table = _read_array(file, TOKEN_CACHE_KEY)
-    if table.ndim != 2 or table.shape[1] != dim:
-        raise CheckpointError(
-            f"{path} has an '{TOKEN_CACHE_KEY}' of shape {table.shape}; one vector of {dim} dimensions per word "
-            "was expected."
-        )
-    return table
 
 
 def _list_datasets(file: Any) -> list[str]:

@@ -15,7 +15,7 @@ from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, check_text
 from elmo.language import translate
 from elmo.progress import progress_bar
-from elmo.text.tokenize import split_lines
+from elmo.text.tokenize import split_sentences
 
 if TYPE_CHECKING:
     from elmo.inference.scoring import Evaluation, SentenceScore
@@ -168,7 +168,9 @@ def evaluate(
                 advance(source.bytes_read - bytes_shown)
                 bytes_shown = source.bytes_read
 
-        sentences = split_lines(read()) if split == "sentences" else read()
+        sentences = read()
+        if split == "sentences":
+            sentences = (sentence for line in read() for sentence in split_sentences(line))
         evaluation = evaluate_text(elmo, sentences, split_on_spaces=split_on_spaces)
     facts = _describe_evaluation(elmo, evaluation)
     print(to_json(facts) if json else align_facts(facts))
