@@ -13,7 +13,7 @@ from typing import Any
 import h5py  # noqa: F401  # before the stubs
 import numpy as np
 import torch
-from answering import Sentences, cut, serve
+from worker_loop import Sentences, cut, serve
 
 UNUSED = (
     "_jsonnet", "base58", "cached_path", "checklist", "dill", "fairscale", "huggingface_hub", "lmdb", "matplotlib",
@@ -57,12 +57,12 @@ class _StandInFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         pass
 
 
-def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+def open_model(options: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     sys.meta_path.insert(0, _StandInFinder())
     from allennlp.modules.elmo import Elmo, batch_to_ids  # type: ignore[import-not-found]
 
-    torch.set_num_threads(order["num_threads"])
-    model = Elmo(order["options"], order["weights"], 1, dropout=0.0).eval()
+    torch.set_num_threads(options["num_threads"])
+    model = Elmo(options["options"], options["weights"], 1, dropout=0.0).eval()
 
     @torch.inference_mode()
     def embed(sentences: Sentences, batch_size: int) -> None:

@@ -28,15 +28,15 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--only", metavar="TEXT", default="", help="only run commands that contain this text")
     parser.add_argument("pages", nargs="+", type=Path)
-    given = parser.parse_args()
-    model = str(Path(given.model).resolve()) if Path(given.model).exists() else given.model
-    make_work_folder(given.work, given.data)
+    options = parser.parse_args()
+    model = str(Path(options.model).resolve()) if Path(options.model).exists() else options.model
+    make_work_folder(options.work, options.data)
     printed: dict[str, str] = {}
-    for page in given.pages:
+    for page in options.pages:
         for command in find_commands(page.read_text(encoding="utf-8")):
-            if given.only in command:
+            if options.only in command:
                 if command not in printed:
-                    printed[command] = run(command, model, given.work)
+                    printed[command] = run(command, model, options.work)
                 page.write_text(refresh(page.read_text(encoding="utf-8"), printed), encoding="utf-8")
 
 
@@ -55,19 +55,19 @@ def make_work_folder(folder: Path, data: Path) -> None:
 def find_commands(page: str) -> list[str]:
     """Return the commands of a page that use a model, in order."""
     return [
-        found["command"]
+        match["command"]
         for block in BLOCK.finditer(page)
         if PLACEHOLDER in block["code"]
-        for found in COMMAND.finditer(block["code"])
+        for match in COMMAND.finditer(block["code"])
     ]
 
 
 def refresh(page: str, printed: Mapping[str, str]) -> str:
     """Return the page with the current outputs of its commands, where known."""
 
-    def refresh_command(found: re.Match[str]) -> str:
-        shown = printed.get(found["command"], found["shown"])
-        return f"$ {found['command']}\n{shown}"
+    def refresh_command(match: re.Match[str]) -> str:
+        shown = printed.get(match["command"], match["shown"])
+        return f"$ {match['command']}\n{shown}"
 
     return BLOCK.sub(lambda block: f"```console\n{COMMAND.sub(refresh_command, block['code'])}```", page)
 

@@ -1,6 +1,6 @@
 """The baseline of pretrain.py, in its own environment: the training loop of simple_elmo, a few steps at a time.
 
-It uses the protocol of the other workers (answering.py). simple_elmo's loop requests the batches, so requests are
+It uses the protocol of the other workers (worker_loop.py). simple_elmo's loop requests the batches, so requests are
 answered inside that loop. simple_elmo's graph, loop and batches are unchanged.
 """
 
@@ -32,10 +32,10 @@ class TimedSteps:
         batches = self._data.iter_batches(batch_size, num_steps)
         opening_seconds = time.perf_counter() - self._start
         self._answer({"seconds": opening_seconds, "described": {"tensorflow": tf.__version__}})
-        for order in sys.stdin:
+        for request in sys.stdin:
             self._losses.clear()
             start = time.perf_counter()
-            for _ in range(json.loads(order)["arguments"]["num_updates"]):
+            for _ in range(json.loads(request)["arguments"]["num_updates"]):
                 yield next(batches)
             # The trainer requests a batch only after the previous update.
             seconds = time.perf_counter() - start
@@ -67,17 +67,17 @@ def session_class(losses: list[float], num_threads: int) -> type:
 def main() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # simple_elmo prints its variables
-    given = json.loads(sys.argv[1])
+    arguments = json.loads(sys.argv[1])
     tf.compat.v1.disable_v2_behavior()  # graphs, and variables that support `+=`, as in TensorFlow 1
     losses: list[float] = []
-    tf.compat.v1.Session = session_class(losses, given["num_threads"])
+    tf.compat.v1.Session = session_class(losses, arguments["num_threads"])
     vocabulary = UnicodeCharsVocabulary(
-        given["vocabulary"], given["options"]["char_cnn"]["max_characters_per_token"], validate_file=True
+        arguments["vocabulary"], arguments["options"]["char_cnn"]["max_characters_per_token"], validate_file=True
     )
     # Text read once ends in a StopIteration inside a generator, an error since Python 3.7; endless text does not.
-    data = BidirectionalLMDataset(given["text"], vocabulary, test=False, shuffle_on_load=True)
-    options = {**given["options"], "n_tokens_vocab": vocabulary.size}
-    training.train(options, TimedSteps(data, losses, answers), 1, given["folder"], given["folder"])
+    data = BidirectionalLMDataset(arguments["text"], vocabulary, test=False, shuffle_on_load=True)
+    options = {**arguments["options"], "n_tokens_vocab": vocabulary.size}
+    training.train(options, TimedSteps(data, losses, answers), 1, arguments["folder"], arguments["folder"])
 
 
 if __name__ == "__main__":

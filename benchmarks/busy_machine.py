@@ -1,10 +1,10 @@
-"""How much slower training a task and embedding are beside busy processes.
+"""Measure how much busy processes slow down training a task and embedding.
 
     python benchmarks/busy_machine.py wnut17-train.conll --sentences 400 --busy 2
 
-Runs `elmo task train ner` and `elmo embed` on the sentences of a CoNLL file, first alone, then beside processes that
-compute all the time. Every run has a layer cache of its own. Prints a table of wall and CPU seconds, then one JSON line
-with the load of the machine before each run: "alone" is only that on an idle machine.
+Runs `elmo task train ner` and `elmo embed` on the sentences of a CoNLL file, first alone, then while other processes
+compute all the time. Every run has its own layer cache. Prints a table of wall and CPU seconds, then one JSON line
+with the load of the machine before each run: "alone" requires an idle machine.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def main() -> None:
             finally:
                 for process in others:
                     process.kill()
-    print(f"| | alone, s (CPU) | beside {options.busy} busy, s (CPU) | factor |\n|---|---:|---:|---:|")
+    print(f"| | alone, s (CPU) | with {options.busy} busy processes, s (CPU) | factor |\n|---|---:|---:|---:|")
     for command, alone in results["alone"].items():
         busy = results["busy"][command]
         cells = (f"{run['wall_seconds']:.1f} ({run['cpu_seconds']:.1f})" for run in (alone, busy))

@@ -4,16 +4,16 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from answering import Sentences, serve
+from worker_loop import Sentences, serve
 
 import elmo
 from elmo import Elmo
 from elmo.heap import reuse_large_blocks
 
 
-def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+def open_model(options: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     reuse_large_blocks()  # as the commands do
-    model = Elmo.from_pretrained(order["folder"], precision=order["precision"], num_threads=order["num_threads"])
+    model = Elmo.from_pretrained(options["folder"], precision=options["precision"], num_threads=options["num_threads"])
     model.embed([["ready"]])
 
     def embed(sentences: Sentences, batch_size: int) -> float:

@@ -56,14 +56,14 @@ def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: i
 
 def gather_plays(corpus: Path, output: Path) -> None:
     """Write the first sentences of the training text that contain the word "play", one per line."""
-    found: list[str] = []
+    sentences: list[str] = []
     with lzma.open(corpus / "wikipedia_en.train.txt.xz", "rt", encoding="utf-8") as lines:
         for line in lines:
             if re.search(r"\bplay\b", line):
-                found += [" ".join(text.split()) for text in split_sentences(line) if re.search(r"\bplay\b", text)]
-            if len(found) >= NUM_PLAYS:
+                sentences += [" ".join(text.split()) for text in split_sentences(line) if re.search(r"\bplay\b", text)]
+            if len(sentences) >= NUM_PLAYS:
                 break
-    replace_file(output, "".join(f"{text}\n" for text in found[:NUM_PLAYS]).encode())
+    replace_file(output, "".join(f"{text}\n" for text in sentences[:NUM_PLAYS]).encode())
 
 
 def complete(command: list[str], model: str) -> list[str]:
@@ -89,25 +89,25 @@ def run(name: str, command: list[str], model: str, output: Path, threads: str | 
     replace_file(kept, ended.stdout)
 
 
-def report(found: dict[str, Any]) -> str:
+def report(results: dict[str, Any]) -> str:
     """Return Markdown tables of the results so far."""
     parts = [
-        _perplexities(found),
-        _probes(found),
-        _similarity(found),
-        _banks(found),
-        *(_neighbors(found[name]) for name in ("play_game", "play_stage") if name in found),
-        _speed(found),
+        _perplexities(results),
+        _probes(results),
+        _similarity(results),
+        _banks(results),
+        *(_neighbors(results[name]) for name in ("play_game", "play_stage") if name in results),
+        _speed(results),
     ]
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 
-def _perplexities(found: dict[str, Any]) -> list[str]:
+def _perplexities(results: dict[str, Any]) -> list[str]:
     names = {"wikipedia": "Wikipedia, held out", "books": "books, held out"}
     rows = []
     for unit in ("sentences", "lines"):
         for name, title in names.items():
-            if one := found.get(f"{name}_{unit}"):
+            if one := results.get(f"{name}_{unit}"):
                 rows.append(
                     f"| {title} | {unit}: {one['num_sentences']:,} | {one['num_words']:,} | "
                     f"{one['unknown_rate']:.1%} | {one['perplexity']:.1f} | "
@@ -117,9 +117,9 @@ def _perplexities(found: dict[str, Any]) -> list[str]:
     return [head, "|---|---|---:|---:|---:|---:|---:|", *rows] if rows else []
 
 
-def _probes(found: dict[str, Any]) -> list[str]:
+def _probes(results: dict[str, Any]) -> list[str]:
     titles = {"tagging": ("part of speech, EWT", "tag"), "senses": ("word senses, ALL", "senses")}
-    measured = {name: _scores(found[name], key) for name, (_, key) in titles.items() if name in found}
+    measured = {name: _scores(results[name], key) for name, (_, key) in titles.items() if name in results}
     kinds = list(dict.fromkeys(kind for scores in measured.values() for kind in scores))
     lines = [
         "| | " + " | ".join(titles[name][0] for name in measured) + " |",
@@ -130,10 +130,10 @@ def _probes(found: dict[str, Any]) -> list[str]:
     return lines if measured else []
 
 
-def _similarity(found: dict[str, Any]) -> list[str]:
-    if "similarity" not in found:
+def _similarity(results: dict[str, Any]) -> list[str]:
+    if "similarity" not in results:
         return []
-    pearson, spearman = (_scores(found["similarity"], name) for name in ("pearson", "spearman"))
+    pearson, spearman = (_scores(results["similarity"], name) for name in ("pearson", "spearman"))
     rows = [f"| {kind} | {score} | {spearman[kind]} |" for kind, score in pearson.items()]
     return ["| STS benchmark, test | Pearson | Spearman |", "|---|---:|---:|", *rows]
 
@@ -146,12 +146,12 @@ def _scores(result: dict[str, Any], name: str) -> dict[str, str]:
     }
 
 
-def _banks(found: dict[str, Any]) -> list[str]:
-    if not {"banks", "banks_by_layer"} <= set(found):
+def _banks(results: dict[str, Any]) -> list[str]:
+    if not {"banks", "banks_by_layer"} <= set(results):
         return []
     names = {(0, 1): "money ~ money", (0, 2): "money ~ river", (1, 2): "cash ~ river"}
-    by_layer = {(pair["a"], pair["b"]): pair["cosine_by_layer"] for pair in found["banks_by_layer"]["pairs"]}
-    mean = {(pair["a"], pair["b"]): pair["cosine"] for pair in found["banks"]["pairs"]}
+    by_layer = {(pair["a"], pair["b"]): pair["cosine_by_layer"] for pair in results["banks_by_layer"]["pairs"]}
+    mean = {(pair["a"], pair["b"]): pair["cosine"] for pair in results["banks"]["pairs"]}
     heads = [f"layer {number}" for number in range(len(by_layer[0, 1]))]
     lines = [f'| "bank" | by default | {" | ".join(heads)} |', "|---|---:" + "|---:" * len(heads) + "|"]
     for key, name in names.items():
@@ -160,11 +160,11 @@ def _banks(found: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _neighbors(found: dict[str, Any]) -> list[str]:
-    query = " ".join(found["query"]["words"])
-    static = ", ".join(each["word"] for each in found["static"][:8])
-    lines = [f"| {query} | among {found['num_occurrences']:,} |", "|---|---|", f"| layer 0 | {static} |"]
-    for layer in found["layers"]:
+def _neighbors(results: dict[str, Any]) -> list[str]:
+    query = " ".join(results["query"]["words"])
+    static = ", ".join(each["word"] for each in results["static"][:8])
+    lines = [f"| {query} | among {results['num_occurrences']:,} |", "|---|---|", f"| layer 0 | {static} |"]
+    for layer in results["layers"]:
         for each in layer["neighbors"]:
             lines.append(f"| layer {layer['layer']}, {each['cosine']:.2f} | {_shorten(each)} |")
     return lines
@@ -177,14 +177,14 @@ def _shorten(neighbor: dict[str, Any], num_characters: int = 48) -> str:
     return f"{left}**{word}**{right}".replace("|", " ")
 
 
-def _speed(found: dict[str, Any]) -> list[str]:
-    if "speed" not in found:
+def _speed(results: dict[str, Any]) -> list[str]:
+    if "speed" not in results:
         return []
     rows = [
         f"| {one['precision']} | {one['at_once']:,} | {one['words_per_second']:,.0f} |"
-        for one in found["speed"]["measurements"]
+        for one in results["speed"]["measurements"]
     ]
-    threads = found["speed"]["num_threads"]
+    threads = results["speed"]["num_threads"]
     return [f"| {threads} thread(s) | sentences at once | words/s |", "|---|---:|---:|", *rows]
 
 
@@ -197,22 +197,22 @@ def main() -> None:
     parser.add_argument("--max-sense-words", type=int, default=1_000_000, help="maximum number of words from SemCor")
     parser.add_argument("--only", help="comma-separated names; default: all")
     parser.add_argument("--threads", help="number of torch threads in every command")
-    given = parser.parse_args()
-    given.output.mkdir(parents=True, exist_ok=True)
-    commands = list_commands(given.data, given.output, given.sense_index, given.max_sense_words)
-    chosen = given.only.split(",") if given.only else list(commands)
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    commands = list_commands(options.data, options.output, options.sense_index, options.max_sense_words)
+    chosen = options.only.split(",") if options.only else list(commands)
     if wrong := set(chosen) - set(commands):
         parser.error(f"there is no {', '.join(sorted(wrong))}; choose of {', '.join(commands)}")
     for name in chosen:
-        if name.startswith("play") and not (given.output / "plays.txt").exists():
-            gather_plays(given.data / "corpus", given.output / "plays.txt")
-        run(name, commands[name], given.model, given.output, given.threads)
-    files = {name: given.output / f"{name}.json" for name in commands}
-    found = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
-    table = report(found)
-    replace_file(given.output / "report.md", table.encode())
+        if name.startswith("play") and not (options.output / "plays.txt").exists():
+            gather_plays(options.data / "corpus", options.output / "plays.txt")
+        run(name, commands[name], options.model, options.output, options.threads)
+    files = {name: options.output / f"{name}.json" for name in commands}
+    results = {name: json.loads(file.read_text()) for name, file in files.items() if file.exists()}
+    table = report(results)
+    replace_file(options.output / "report.md", table.encode())
     print(table)
-    print(json.dumps(found))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

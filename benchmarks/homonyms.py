@@ -46,7 +46,7 @@ class Occurrence:
 
 def read_occurrences(file: Path = FILE) -> list[Occurrence]:
     """Read the sentences, each with a word and its sense."""
-    found: list[Occurrence] = []
+    occurrences: list[Occurrence] = []
     word, meaning = "", ""
     if file.suffix == ".tsv":
         return [Occurrence(*line.split("\t")) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -54,8 +54,8 @@ def read_occurrences(file: Path = FILE) -> list[Occurrence]:
         if line.startswith("#"):
             word, meaning = line[1:].replace(" ", "").split(":")
         elif not line.startswith(";"):
-            found.append(Occurrence(word, meaning, line.split()))
-    return found
+            occurrences.append(Occurrence(word, meaning, line.split()))
+    return occurrences
 
 
 def score(occurrences: list[Occurrence], vectors: Vectors) -> tuple[float, float, float]:
@@ -104,12 +104,12 @@ def embed_by_encoder(name: str, occurrences: list[Occurrence]) -> Vectors:
     """Return the vector of each occurrence from a Transformer, (n, dimensions)."""
     from elmo.pretrain.teacher import Teacher
 
-    encoder, found = Teacher(name), []
+    encoder, vectors = Teacher(name), []
     for each in occurrences:
         assert not isinstance(each.sentence, str), "an encoder reads sentences in words"
         place = [word.lower() for word in each.sentence].index(each.word.lower())
-        found.append(encoder.encode([each.sentence]).words[place].numpy())
-    return np.stack(found)
+        vectors.append(encoder.encode([each.sentence]).words[place].numpy())
+    return np.stack(vectors)
 
 
 def main() -> None:
@@ -117,8 +117,8 @@ def main() -> None:
     parser.add_argument("models", nargs="+", metavar="MODEL")
     parser.add_argument("--sentences", type=Path, default=FILE, help="Another file of sentences.")
     parser.add_argument("--encoder", help="Transformer to compare with: a folder or a name on the Hub.")
-    given = parser.parse_args()
-    occurrences = read_occurrences(given.sentences)
+    options = parser.parse_args()
+    occurrences = read_occurrences(options.sentences)
     results: list[dict[str, str | float]] = []
 
     def report(name: str, kind: str, vectors: Vectors) -> None:
@@ -131,13 +131,13 @@ def main() -> None:
         )
 
     print("| model | vectors | 1-NN | centroid | triples | within - across |\n|---|---|---:|---:|---:|---:|")
-    for name in given.models:
+    for name in options.models:
         model = Elmo.from_pretrained(name)
         kinds: list[str | int] = [*range(model.num_layers), "average", *(["meaning"] if model.context else [])]
         for kind in kinds:
             report(name, kind if isinstance(kind, str) else f"layer {kind}", embed(model, occurrences, kind))
-    if given.encoder:
-        report(given.encoder, "last layer", embed_by_encoder(given.encoder, occurrences))
+    if options.encoder:
+        report(options.encoder, "last layer", embed_by_encoder(options.encoder, occurrences))
     print(json.dumps({"num_occurrences": len(occurrences), "results": results}))
 
 

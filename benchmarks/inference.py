@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from asking import Worker, open_ours
 from environments import OUR_SOURCE, check_out, find_minilm, make_tensorflow_environment, make_torch_environment
+from generated_text import generate_text
 from inference_picture import draw
-from invented_text import invent_text
 from machine import Machine, multiplies_bfloat16
+from worker import Worker, open_ours
 
 from elmo import Elmo
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
@@ -132,15 +132,15 @@ def export_minilm(python: Path, folder: Path, minilm: Path) -> Path:
 def read_sentences(path: Path | None, num_sentences: int) -> list[list[str]]:
     """Return sentences of a text, or generated ones."""
     if path is None:
-        return [line.split() for line in invent_text(num_sentences * 24)][:num_sentences]
-    found: list[list[str]] = []
+        return [line.split() for line in generate_text(num_sentences * 24)][:num_sentences]
+    sentences: list[list[str]] = []
     for sentence in split_sentences(path.read_text(encoding="utf-8")):
         words = [word.text for word in tokenize(sentence)]
         if len(words) > 2:
-            found.append(words)
-        if len(found) == num_sentences:
-            return found
-    sys.exit(f"{path} has {len(found)} sentences, but {num_sentences} are needed; give a longer text.")
+            sentences.append(words)
+        if len(sentences) == num_sentences:
+            return sentences
+    sys.exit(f"{path} has {len(sentences)} sentences, but {num_sentences} are needed; give a longer text.")
 
 
 def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -> Iterator[tuple[str, Worker]]:
@@ -148,8 +148,8 @@ def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -
     workdir: Path = arguments.workdir
     threads = {"num_threads": arguments.threads}
 
-    def open_peer(name: str, python: Path, script: str, **order: Any) -> tuple[str, Worker]:
-        return name, Worker(script, {**order, **threads}, workdir / f"{name.replace(' ', '-')}.log", python=python)
+    def open_peer(name: str, python: Path, script: str, **options: Any) -> tuple[str, Worker]:
+        return name, Worker(script, {**options, **threads}, workdir / f"{name.replace(' ', '-')}.log", python=python)
 
     sources = {OURS: OUR_SOURCE}
     if arguments.before:
@@ -157,8 +157,8 @@ def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -
     for whose, source in sources.items():
         for precision in arguments.precision or PRECISIONS:
             folder = source / PACKAGE_MODEL if model.ours is None else model.ours
-            name, order = f"{whose} {precision}", {"folder": str(folder), "precision": precision, **threads}
-            worker = open_ours("elmo_worker.py", order, workdir, name=name, source=source)
+            name, options = f"{whose} {precision}", {"folder": str(folder), "precision": precision, **threads}
+            worker = open_ours("elmo_worker.py", options, workdir, name=name, source=source)
             used = worker.described["precision"]
             if precision in ("auto", used):
                 yield name, worker
@@ -174,19 +174,19 @@ def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -
     files = export_minilm(python, workdir / "minilm-onnx", minilm)
     peer_precisions = ["float32", "bfloat16"][: 1 + multiplies_bfloat16()]
     for precision in peer_precisions:
-        order = {"folder": str(minilm), "precision": precision, "random": False}
-        yield open_peer(f"{MINILM} torch {precision}", python, "transformers_worker.py", **order)
+        options = {"folder": str(minilm), "precision": precision, "random": False}
+        yield open_peer(f"{MINILM} torch {precision}", python, "transformers_worker.py", **options)
     for precision in ("float32", "int8"):
-        order = {"folder": str(minilm), "file": str(files / f"{precision}.onnx")}
-        yield open_peer(f"{MINILM} onnx {precision}", python, "onnx_worker.py", **order)
+        options = {"folder": str(minilm), "file": str(files / f"{precision}.onnx")}
+        yield open_peer(f"{MINILM} onnx {precision}", python, "onnx_worker.py", **options)
     if size == "en-small":
         return  # too small for the peers that remain
     for precision in peer_precisions:
-        order = {"folder": str(minilm), "precision": precision, "random": True}
-        yield open_peer(f"{BERT} torch {precision}", python, "transformers_worker.py", **order)
+        options = {"folder": str(minilm), "precision": precision, "random": True}
+        yield open_peer(f"{BERT} torch {precision}", python, "transformers_worker.py", **options)
     tensorflow = make_tensorflow_environment(workdir / "tensorflow-environment")
-    order = {"folder": str(model.theirs), "batch_size": BATCH_SIZE}
-    yield open_peer("simple_elmo", tensorflow, "simple_elmo_worker.py", **order)
+    options = {"folder": str(model.theirs), "batch_size": BATCH_SIZE}
+    yield open_peer("simple_elmo", tensorflow, "simple_elmo_worker.py", **options)
 
 
 def compare(workers: dict[str, Worker], sentences: list[list[str]], workdir: Path) -> dict[str, dict[str, float]]:
@@ -343,7 +343,9 @@ def main() -> None:
         titles[size] = f"{size}: {encoder.cell_dim} cells, {encoder.output_dim} dimensions per direction"
         summaries[size] = {
             "programs": summarize(results[size]),
-            "auto": {name: told["precision"] for name, told in described.items() if name.endswith(" auto")},
+            "auto": {
+                name: description["precision"] for name, description in described.items() if name.endswith(" auto")
+            },
             "vectors": vectors,
         }
     print(machine)

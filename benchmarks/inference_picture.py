@@ -27,7 +27,7 @@ PEERS = {
 def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machine: Machine, before: str | None) -> None:
     """Plot the results of each size, the fastest in bulk on top; `before` is the other commit of ours."""
     facts = machine.describe()
-    heights = [1.4 + 0.28 * len(found.programs) for found in results.values()]
+    heights = [1.4 + 0.28 * len(measured.programs) for measured in results.values()]
     flags = " ".join(facts["flags"]) or "no known flags"
     with drawing(path, (12, 0.9 + sum(heights))) as figure:
         figure.suptitle(
@@ -35,16 +35,16 @@ def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machin
             f"{facts['cpu']} ({flags}), threads per program: {facts['num_threads']}"
         )
         parts = figure.subfigures(len(results), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for part, (size, found) in zip(parts, results.items(), strict=True):
+        for part, (size, measured) in zip(parts, results.items(), strict=True):
             part.suptitle(titles[size], fontweight="bold", fontsize=11)
-            names = sorted(found.programs, key=lambda name: found.rate(name, "bulk"))
+            names = sorted(measured.programs, key=lambda name: measured.rate(name, "bulk"))
             panels = part.subplots(1, 2, sharey=True)
             for axes, (way, (title, room)) in zip(panels, WAYS.items(), strict=True):
-                rates = [found.rate(name, way) for name in names]
+                rates = [measured.rate(name, way) for name in names]
                 labels = [f"{rate:,.0f}" for rate in rates]
                 if way == "single":
                     labels = [
-                        f"{label} ({found.milliseconds(name):,.1f} ms)"
+                        f"{label} ({measured.milliseconds(name):,.1f} ms)"
                         for label, name in zip(labels, names, strict=True)
                     ]
                 bars = axes.barh([_readable(name, before) for name in names], rates, color=list(map(_colour, names)))

@@ -39,16 +39,16 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         model = arguments.model or save_model(Path(folder))
-        found = []
+        cases = []
         print(f"{'case':14} {'count':>8} {'words':>10} {'words/s':>8} {'above the model':>19} {'result':>9}")
         for case, counts in CASES.items():
             for count in counts:
                 options = ["--case", case, "--count", str(count), "--model", str(model)]
                 command = [sys.executable, __file__, *options, "--precision", arguments.precision]
                 done = subprocess.run(command, check=True, capture_output=True, text=True)
-                found.append(json.loads(done.stdout))
-                print_line(found[-1])
-    print(json.dumps({"benchmark": "memory", "precision": arguments.precision, "cases": found}))
+                cases.append(json.loads(done.stdout))
+                print_line(cases[-1])
+    print(json.dumps({"benchmark": "memory", "precision": arguments.precision, "cases": cases}))
 
 
 def save_model(folder: Path) -> Path:
@@ -93,10 +93,10 @@ def peak_mebibytes() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def print_line(found: dict[str, object]) -> None:
+def print_line(case: dict[str, object]) -> None:
     print(
-        f"{found['case']:14} {found['count']:>8,} {found['num_words']:>10,} {found['words_per_second']:>8,}"
-        f" {found['mebibytes']:>15,} MiB {found['result_mebibytes']:>5,} MiB",
+        f"{case['case']:14} {case['count']:>8,} {case['num_words']:>10,} {case['words_per_second']:>8,}"
+        f" {case['mebibytes']:>15,} MiB {case['result_mebibytes']:>5,} MiB",
         flush=True,
     )
 

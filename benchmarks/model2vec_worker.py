@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from answering import Sentences, cut, serve
 from model2vec import StaticModel
 from tokenizers import Tokenizer
+from worker_loop import Sentences, cut, serve
 
 DIM = 256  # of its potion-base models
 
 
-def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    torch.set_num_threads(order["num_threads"])
-    tokenizer = Tokenizer.from_file(str(Path(order["folder"]) / "tokenizer.json"))
+def open_model(options: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    torch.set_num_threads(options["num_threads"])
+    tokenizer = Tokenizer.from_file(str(Path(options["folder"]) / "tokenizer.json"))
     tokenizer.no_padding()
     random = np.random.default_rng(0)
     vectors = random.standard_normal((tokenizer.get_vocab_size(), DIM), dtype=np.float32)

@@ -35,10 +35,10 @@ class TimedModel(Elmo):
 
     def embed(self, *arguments: Any, **settings: Any) -> Any:
         started, cpu_started = time.perf_counter(), time.process_time()
-        found = super().embed(*arguments, **settings)
+        vectors = super().embed(*arguments, **settings)
         self.embedding_seconds += time.perf_counter() - started
         self.embedding_cpu_seconds += time.process_time() - cpu_started
-        return found
+        return vectors
 
 
 def main() -> None:
@@ -47,22 +47,22 @@ def main() -> None:
     parser.add_argument("--corpus", nargs="*", default=[])
     parser.add_argument("--layer", action="append", help="As in elmo neighbors --build; may be repeated.")
     parser.add_argument("--index", type=Path, required=True)
-    given = parser.parse_args()
-    model = TimedModel.from_pretrained(given.model)
-    path = given.index / BUILDING
-    if given.corpus:
-        building = measure_building(model, given)
+    options = parser.parse_args()
+    model = TimedModel.from_pretrained(options.model)
+    path = options.index / BUILDING
+    if options.corpus:
+        building = measure_building(model, options)
         if building["num_words"]:
             path.write_text(json.dumps(building), encoding="utf-8")
     building = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if building:
-        tell_building(building)
-    print(json.dumps({"building": building, "asking": measure_asking(model, given.index)}))
+        print_building(building)
+    print(json.dumps({"building": building, "searches": measure_searches(model, options.index)}))
 
 
-def measure_building(model: TimedModel, given: argparse.Namespace) -> dict[str, Any]:
+def measure_building(model: TimedModel, options: argparse.Namespace) -> dict[str, Any]:
     started, cpu_started = time.perf_counter(), time.process_time()
-    built = build_index(model, given.index, given.corpus, layers=given.layer, model_name=given.model)
+    built = build_index(model, options.index, options.corpus, layers=options.layer, model_name=options.model)
     return {
         "num_words": built.num_occurrences,
         "build_seconds": time.perf_counter() - started,
@@ -72,16 +72,16 @@ def measure_building(model: TimedModel, given: argparse.Namespace) -> dict[str, 
     }
 
 
-def tell_building(found: dict[str, Any]) -> None:
-    print(f"{found['num_words']:,} words were embedded and indexed:\n")
+def print_building(building: dict[str, Any]) -> None:
+    print(f"{building['num_words']:,} words were embedded and indexed:\n")
     print("| | seconds | CPU seconds |\n|---|---|---|")
-    seconds, cpu_seconds = found["embedding_seconds"], found["embedding_cpu_seconds"]
+    seconds, cpu_seconds = building["embedding_seconds"], building["embedding_cpu_seconds"]
     print(f"| embedding | {seconds:.0f} | {cpu_seconds:.0f} |")
-    rest, cpu_rest = found["build_seconds"] - seconds, found["build_cpu_seconds"] - cpu_seconds
+    rest, cpu_rest = building["build_seconds"] - seconds, building["build_cpu_seconds"] - cpu_seconds
     print(f"| everything else | {rest:.0f} | {cpu_rest:.0f} |\n")
 
 
-def measure_asking(model: Elmo, folder: Path) -> dict[str, Any]:
+def measure_searches(model: Elmo, folder: Path) -> dict[str, Any]:
     started = time.perf_counter()
     index = CorpusIndex(folder)
     opening_seconds = time.perf_counter() - started
@@ -92,7 +92,7 @@ def measure_asking(model: Elmo, folder: Path) -> dict[str, Any]:
     print(f"{index.num_occurrences:,} occurrences in {size / 1e6:,.0f} MB, {opened},")
     print(f"first search in {1000 * first_seconds:.1f} ms; further searches, in milliseconds:\n")
     print("| words | search, median | with embedding, median | slowest |\n|---|---|---|---|")
-    found = {}
+    milliseconds = {}
     for words in ("any", "same", "other"):
         searches, whole = [], []
         for query in QUERIES * REPEATS:
@@ -108,14 +108,14 @@ def measure_asking(model: Elmo, folder: Path) -> dict[str, Any]:
             whole.append(1000 * (ended - started))
         medians = statistics.median(searches), statistics.median(whole)
         print(f"| {words} | {medians[0]:.1f} | {medians[1]:.1f} | {max(whole):.1f} |")
-        found[words] = {"search": medians[0], "query": medians[1], "slowest_query": max(whole)}
+        milliseconds[words] = {"search": medians[0], "query": medians[1], "slowest_query": max(whole)}
     return {
         "num_occurrences": index.num_occurrences,
         "num_layers_indexed": len(index.manifest.layers),
         "index_bytes": size,
         "opening_milliseconds": 1000 * opening_seconds,
         "first_query_milliseconds": 1000 * first_seconds,
-        "milliseconds": found,
+        "milliseconds": milliseconds,
     }
 
 

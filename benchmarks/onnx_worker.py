@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnxruntime
-from answering import serve
 from word_pieces import Batch, WordPieces
+from worker_loop import serve
 
 
 def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:

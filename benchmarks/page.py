@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from invented_text import invent_text
+from generated_text import generate_text
 from playwright.sync_api import Page, sync_playwright
 
 from elmo.serve.page_folder import write_page
@@ -96,7 +96,7 @@ def measure(page: Page, address: str, sent: list[int], num_words: int) -> dict[s
     results["megabytes, English"] = sum(sent) / 1e6
     lines = HOMONYMS.read_text(encoding="utf-8").splitlines()
     texts = {
-        "invented": list(invent_text(num_words)),
+        "invented": list(generate_text(num_words)),
         "English": [line for line in lines if line and line[0] not in ";#"],
     }
     session = page.context.new_cdp_session(page)

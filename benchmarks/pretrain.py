@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from asking import Worker, open_ours
 from environments import OUR_SOURCE, check_out, make_tensorflow_environment
-from invented_text import invent_text
+from generated_text import generate_text
 from machine import Machine, multiplies_bfloat16
+from worker import Worker, open_ours
 
 from elmo.config import EncoderConfig
 from elmo.corpus.prepare import prepare
@@ -124,7 +124,7 @@ def take_text(corpus: PreparedCorpus, num_words: int) -> Iterator[str]:
 
 def prepare_text(workdir: Path, source: Path | None, num_words: int) -> tuple[Path, PreparedCorpus]:
     """Write the text for all trainers, and prepare it for ours."""
-    sentences, vocabulary = invent_text(num_words), None
+    sentences, vocabulary = generate_text(num_words), None
     if source is not None:
         sentences, vocabulary = take_text(PreparedCorpus.open(source), num_words), source / VOCABULARY
     text = workdir / "text.txt"
@@ -144,7 +144,7 @@ def open_trainers(
         sources[BEFORE] = check_out(arguments.before, workdir)
     for whose, source in sources.items():
         for precision in precisions:
-            order = {
+            options = {
                 "corpus": str(corpus.folder),
                 # Another commit may not know what is not used.
                 "settings": {
@@ -155,19 +155,19 @@ def open_trainers(
                 "num_threads": arguments.threads,
             }
             name = f"{whose} {precision}"
-            yield name, open_ours("trainer_worker.py", order, workdir, name=name, source=source)
+            yield name, open_ours("trainer_worker.py", options, workdir, name=name, source=source)
     if arguments.preset == "small":
         python = make_tensorflow_environment(workdir / "tensorflow-environment")
         folder = workdir / "bilm-tf-run"
         folder.mkdir(exist_ok=True)
-        order = {
+        options = {
             "options": peer_options(settings),
             "num_threads": arguments.threads,
             "text": str(text),
             "vocabulary": str(corpus.folder / VOCABULARY),
             "folder": str(folder),
         }
-        yield PEER, Worker("bilm_tf_worker.py", order, workdir / f"{PEER}.log", python=python)
+        yield PEER, Worker("bilm_tf_worker.py", options, workdir / f"{PEER}.log", python=python)
 
 
 def measure(
@@ -176,29 +176,33 @@ def measure(
     def train(trainer: Worker, num_updates: int) -> Block:
         return Block(**trainer.ask("train", num_updates=num_updates)["result"])
 
-    found = {name: Measurement(tokens_per_update, train(trainer, warm_up)) for name, trainer in trainers.items()}
+    measurements = {name: Measurement(tokens_per_update, train(trainer, warm_up)) for name, trainer in trainers.items()}
     for repeat in range(repeats):
         for name, trainer in trainers.items():
-            found[name].blocks.append(train(trainer, updates))
-            print(f"{repeat + 1}/{repeats} {name}: {found[name].rates[-1]:.0f} tokens/s", file=sys.stderr)
-    return found
+            measurements[name].blocks.append(train(trainer, updates))
+            print(f"{repeat + 1}/{repeats} {name}: {measurements[name].rates[-1]:.0f} tokens/s", file=sys.stderr)
+    return measurements
 
 
-def ratios(name: str, found: dict[str, Measurement]) -> dict[str, float]:
+def ratios(name: str, measurements: dict[str, Measurement]) -> dict[str, float]:
     """Return the speed relative to bilm-tf and, for our rows, to the other commit in the same precision."""
     others = {PEER: PEER}
     if name.startswith(OURS) and not name.startswith(BEFORE):
         others["before"] = name.replace(OURS, BEFORE, 1)
-    return {title: found[name].median / found[other].median for title, other in others.items() if other in found}
+    return {
+        title: measurements[name].median / measurements[other].median
+        for title, other in others.items()
+        if other in measurements
+    }
 
 
-def print_table(preset: str, found: dict[str, Measurement]) -> None:
+def print_table(preset: str, measurements: dict[str, Measurement]) -> None:
     columns = {PEER: f"/{PEER}", "before": "/before"}
     heads = "".join(f"{head:>9}" for head in columns.values())
     print(f"{preset:24}{'tokens/s':>9}{'lowest':>9}{'highest':>9}{heads}{'loss':>17}")
-    for name, measurement in found.items():
+    for name, measurement in measurements.items():
         rates, losses = measurement.rates, f"{measurement.losses[0]:.2f} -> {measurement.last_loss:.2f}"
-        times = ratios(name, found)
+        times = ratios(name, measurements)
         cells = "".join(f"{times[title]:9.2f}" if title in times else f"{'-':>9}" for title in columns)
         numbers = "".join(f"{rate:9,.0f}" for rate in (measurement.median, min(rates), max(rates)))
         print(f"{name:24}{numbers}{cells}{losses:>17}")
@@ -235,7 +239,7 @@ def main() -> None:
         for name, trainer in open_trainers(arguments, settings, text, corpus):
             trainers[name] = trainer
             stack.callback(trainer.close)
-        found = measure(
+        measurements = measure(
             trainers,
             tokens_per_update=settings.num_rows * settings.num_steps * settings.windows_per_update,
             warm_up=arguments.warm_up,
@@ -245,7 +249,7 @@ def main() -> None:
         first = next(iter(trainers.values()))
         distinct_words = first.ask("mean_distinct_words", num_windows=5)["result"]
         tensorflow = trainers[PEER].described["tensorflow"] if PEER in trainers else None
-    print_table(arguments.preset, found)
+    print_table(arguments.preset, measurements)
     print(f"\n{machine}")
     result = {
         "benchmark": "pretrain",
@@ -254,11 +258,11 @@ def main() -> None:
         "trainers": {
             name: {
                 "tokens_per_second": round(measurement.median, 1),
-                "ratio": {title: round(value, 3) for title, value in ratios(name, found).items()},
+                "ratio": {title: round(value, 3) for title, value in ratios(name, measurements).items()},
                 "rates": [round(rate, 1) for rate in measurement.rates],
                 "losses": [round(loss, 3) for loss in measurement.losses],
             }
-            for name, measurement in found.items()
+            for name, measurement in measurements.items()
         },
         "distinct_words_per_window": distinct_words,
         "vocabulary_size": len(corpus.vocabulary),
@@ -267,7 +271,7 @@ def main() -> None:
         "machine": machine.describe(),
     }
     print(json.dumps(result))
-    if idle := [name for name, measurement in found.items() if not measurement.learns]:
+    if idle := [name for name, measurement in measurements.items() if not measurement.learns]:
         sys.exit(f"The loss of {' and of '.join(idle)} is not finite or did not fall; measure more updates.")
 
 

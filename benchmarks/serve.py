@@ -57,26 +57,26 @@ def main() -> None:
     parser.add_argument("--sizes", default="1,2,4,8,16,32", help="sentences per request, drawn at random from these")
     parser.add_argument("--at-once", type=int, default=1024, help="sentences per call of bulk encode")
     parser.add_argument("serve", nargs="*", help="options of elmo serve, after --")
-    asked = parser.parse_args()
-    sentences = read_sentences(asked.text)
-    model = Elmo.from_pretrained(asked.model, precision=asked.precision)
+    options = parser.parse_args()
+    sentences = read_sentences(options.text)
+    model = Elmo.from_pretrained(options.model, precision=options.precision)
     reuse_large_blocks()
     lengths = [len(model.tokenize(text)) for text in sentences]
     expected = model.encode(sentences)
-    sizes = [int(size) for size in asked.sizes.split(",")]
-    command = [sys.executable, "-m", "elmo", "serve", f"model={asked.model}", "--port", "0"]
-    command += ["--precision", asked.precision, *asked.serve]
+    sizes = [int(size) for size in options.sizes.split(",")]
+    command = [sys.executable, "-m", "elmo", "serve", f"model={options.model}", "--port", "0"]
+    command += ["--precision", options.precision, *options.serve]
     server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         port = wait_until_serving(server)
-        before = measure_bulk(model, sentences, lengths, asked.at_once, asked.bulk_seconds)
-        outcome, elapsed = asyncio.run(ask_for(asked, port, sentences, lengths, expected, sizes))
+        before = measure_bulk(model, sentences, lengths, options.at_once, options.bulk_seconds)
+        outcome, elapsed = asyncio.run(ask_for(options, port, sentences, lengths, expected, sizes))
         memory = int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{server.pid}/status").read_text())[1]) // 1024
-        after = measure_bulk(model, sentences, lengths, asked.at_once, asked.bulk_seconds)
+        after = measure_bulk(model, sentences, lengths, options.at_once, options.bulk_seconds)
     finally:
         server.send_signal(signal.SIGTERM)
         server.wait(60)
-    report(asked, outcome, elapsed, before, after, memory, model)
+    report(options, outcome, elapsed, before, after, memory, model)
 
 
 def read_sentences(path: Path | None) -> list[str]:
@@ -93,8 +93,8 @@ def read_sentences(path: Path | None) -> list[str]:
 
 def wait_until_serving(server: subprocess.Popen) -> int:
     for line in server.stderr:
-        if found := re.search(r"serving at http://127\.0\.0\.1:(\d+)/", line):
-            return int(found[1])
+        if match := re.search(r"serving at http://127\.0\.0\.1:(\d+)/", line):
+            return int(match[1])
         sys.stderr.write(line)
     raise SystemExit("The server did not start.")
 
@@ -113,7 +113,7 @@ def measure_bulk(model: Elmo, sentences: list[str], lengths: list[int], at_once:
 
 
 async def ask_for(
-    asked: argparse.Namespace,
+    options: argparse.Namespace,
     port: int,
     sentences: list[str],
     lengths: list[int],
@@ -123,12 +123,12 @@ async def ask_for(
     """Let all clients ask until the time is up."""
     outcome, start = Outcome(), time.perf_counter()
     counter = itertools.count()
-    limit = LARGEST_DIFFERENCE[asked.precision]
+    limit = LARGEST_DIFFERENCE[options.precision]
 
     async def client(number: int) -> None:
         draw = random.Random(number)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        while time.perf_counter() - start < asked.seconds and next(counter) < MAX_REQUESTS:
+        while time.perf_counter() - start < options.seconds and next(counter) < MAX_REQUESTS:
             chosen = draw.sample(range(len(sentences)), draw.choice(sizes))
             body = orjson.dumps({"input": [sentences[each] for each in chosen], "encoding_format": "base64"})
             began = time.perf_counter()
@@ -143,8 +143,8 @@ async def ask_for(
             if [entry["index"] for entry in entries] != list(range(len(chosen))):
                 outcome.failures.append("an answer was lost")
                 continue
-            found = np.stack([np.frombuffer(base64.b64decode(entry["embedding"]), "<f4") for entry in entries])
-            difference = float(np.abs(found - expected[chosen]).max())
+            vectors = np.stack([np.frombuffer(base64.b64decode(entry["embedding"]), "<f4") for entry in entries])
+            difference = float(np.abs(vectors - expected[chosen]).max())
             outcome.largest_difference = max(outcome.largest_difference, difference)
             if not difference <= limit:
                 outcome.failures.append(f"a vector differs by {difference:.3g}")
@@ -152,7 +152,7 @@ async def ask_for(
             outcome.num_words += sum(lengths[each] for each in chosen)
         writer.close()
 
-    await asyncio.gather(*(client(number) for number in range(asked.clients)))
+    await asyncio.gather(*(client(number) for number in range(options.clients)))
     return outcome, time.perf_counter() - start
 
 
@@ -163,7 +163,7 @@ async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
 
 
 def report(
-    asked: argparse.Namespace,
+    options: argparse.Namespace,
     outcome: Outcome,
     elapsed: float,
     before: float,
@@ -176,8 +176,8 @@ def report(
     percentiles = statistics.quantiles(outcome.seconds, n=100)
     p50, p99 = percentiles[49], percentiles[98]
     numbers = {
-        "clients": asked.clients,
-        "sizes": asked.sizes,
+        "clients": options.clients,
+        "sizes": options.sizes,
         "precision": model.precision,
         "dim": model.dim,
         "elapsed_seconds": round(elapsed, 1),

@@ -7,15 +7,15 @@ from typing import Any
 os.environ["TF_USE_LEGACY_KERAS"] = "1"  # compat.v1's LSTMCell needs Keras 2
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import tensorflow as tf
-from answering import Sentences, cut, serve
 from simple_elmo import ElmoModel
 from simple_elmo.elmo import weight_layers
+from worker_loop import Sentences, cut, serve
 
 
-def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+def open_model(options: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     model = ElmoModel()
-    model.load(order["folder"], max_batch_size=order["batch_size"])
-    threads = order["num_threads"]
+    model.load(options["folder"], max_batch_size=options["batch_size"])
+    threads = options["num_threads"]
     config = tf.compat.v1.ConfigProto(intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads)
     # One session for all calls; otherwise each call would build the graph again.
     session = tf.compat.v1.Session(config=config)

@@ -39,15 +39,15 @@ def read_sst(folder: Path, *, binary: bool) -> Examples:
 def read_relations(folder: Path) -> Examples:
     """Return sentences of SemEval-2010 task 8 with their relation, without its direction."""
     lines = (folder / "tasks/relations/semeval2010-train.txt").read_text(encoding="utf-8")
-    found = re.findall(r'^\d+\t"(.*)"\r?\n([^(\r\n]+)', lines, flags=re.MULTILINE)
-    return [(re.sub(r"</?e\d>", "", text), label) for text, label in found]
+    matches = re.findall(r'^\d+\t"(.*)"\r?\n([^(\r\n]+)', lines, flags=re.MULTILINE)
+    return [(re.sub(r"</?e\d>", "", text), label) for text, label in matches]
 
 
 def read_genres(folder: Path) -> Examples:
     """Return sentences of UD English EWT with the genre of their document."""
     lines = (folder / "tasks/pos/ewt-train.conllu").read_text(encoding="utf-8")
-    found = re.findall(r"^# sent_id = (\w+?)-.*\n(?:#(?! text).*\n)*# text = (.*)", lines, flags=re.MULTILINE)
-    return [(text, genre) for genre, text in found]
+    matches = re.findall(r"^# sent_id = (\w+?)-.*\n(?:#(?! text).*\n)*# text = (.*)", lines, flags=re.MULTILINE)
+    return [(text, genre) for genre, text in matches]
 
 
 def read_sources(folder: Path) -> Examples:

@@ -22,15 +22,15 @@ def main() -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("text", metavar="TEXT", type=Path)
     parser.add_argument("--num-sentences", type=int, default=200)
-    given = parser.parse_args()
-    model = Elmo.from_pretrained(given.model)
+    options = parser.parse_args()
+    model = Elmo.from_pretrained(options.model)
     convert = OpenCC("s2t").convert
-    sentences = split_sentences(given.text.read_text(encoding="utf-8"), language="zh")
+    sentences = split_sentences(options.text.read_text(encoding="utf-8"), language="zh")
     pairs = [(one, convert(one)) for one in sentences]
     pairs = [(one, other) for one, other in pairs if one != other and len(model.tokenize(one)) >= 10]
-    step = max(1, len(pairs) // given.num_sentences)
+    step = max(1, len(pairs) // options.num_sentences)
     pairs = [(one, other) for one, other in pairs[::step] if len(model.tokenize(one)) == len(model.tokenize(other))][
-        : given.num_sentences
+        : options.num_sentences
     ]
     simplified, traditional = ([pair[side] for pair in pairs] for side in (0, 1))
     results = {"num_sentences": len(pairs)}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from answering import serve
+from worker_loop import serve
 
 import elmo
 from elmo.config import parse
@@ -23,11 +23,11 @@ from elmo.pretrain.run import Run
 from elmo.pretrain.settings import TrainSettings
 
 
-def open_trainer(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+def open_trainer(options: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     reuse_large_blocks()  # as `elmo train` does
-    torch.set_num_threads(order["num_threads"])
-    settings = parse(TrainSettings, order["settings"], "The settings of the benchmark")
-    corpus = PreparedCorpus.open(Path(order["corpus"]))
+    torch.set_num_threads(options["num_threads"])
+    settings = parse(TrainSettings, options["settings"], "The settings of the benchmark")
+    corpus = PreparedCorpus.open(Path(options["corpus"]))
     run = Run(Path(), corpus, settings, validation=[], processes=Processes())
     run.state.objective.train()
     num_words = len(corpus.vocabulary)

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from answering import serve
 from transformers import AutoModel, BertConfig, BertModel
 from word_pieces import Batch, WordPieces
+from worker_loop import serve
 
 
-def open_model(order: dict[str, Any]) -> dict[str, Callable[..., Any]]:
-    torch.set_num_threads(order["num_threads"])
-    pieces = WordPieces(order["folder"], num_threads=order["num_threads"])
-    model = BertModel(BertConfig()) if order["random"] else AutoModel.from_pretrained(order["folder"])
-    model = model.to(getattr(torch, order["precision"])).eval()
+def open_model(options: dict[str, Any]) -> dict[str, Callable[..., Any]]:
+    torch.set_num_threads(options["num_threads"])
+    pieces = WordPieces(options["folder"], num_threads=options["num_threads"])
+    model = BertModel(BertConfig()) if options["random"] else AutoModel.from_pretrained(options["folder"])
+    model = model.to(getattr(torch, options["precision"])).eval()
 
     @torch.inference_mode()
     def run(batch: Batch) -> npt.NDArray[np.float32]:

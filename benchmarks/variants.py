@@ -11,7 +11,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from invented_text import invent_text
+from generated_text import generate_text
 
 from elmo.kernels.library import VARIABLE, find_kernels
 
@@ -44,7 +44,7 @@ def main() -> None:
     parser.add_argument("--words", type=int, default=8000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    lines = options.text.read_text().splitlines() if options.text else list(invent_text(options.words))
+    lines = options.text.read_text().splitlines() if options.text else list(generate_text(options.words))
     sentences, num_words = [], 0
     for line in lines:
         if line.strip() and num_words < options.words:

@@ -44,27 +44,27 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
-    given = parser.parse_args()
-    given.work.mkdir(parents=True, exist_ok=True)
-    slices = write_slices(given)
+    options = parser.parse_args()
+    options.work.mkdir(parents=True, exist_ok=True)
+    slices = write_slices(options)
     results: dict[str, Any] = {}
-    for kind in given.only:
-        results[kind] = {"speed": speed, "kill": kill, "workers": workers, "ray": ray_workers}[kind](given, slices)
+    for kind in options.only:
+        results[kind] = {"speed": speed, "kill": kill, "workers": workers, "ray": ray_workers}[kind](options, slices)
         print(f"{kind}: " + ", ".join(f"{name} {value}" for name, value in results[kind].items()), flush=True)
     print(json.dumps(results))
 
 
-def write_slices(given: argparse.Namespace) -> list[Path]:
+def write_slices(options: argparse.Namespace) -> list[Path]:
     """Write the sentences of the corpus, one per line, to files with about the same number of words."""
-    paths = [given.work / f"slice-{number:02d}.txt" for number in range(given.slices)]
-    sentences = read_sentences(given.corpus)
+    paths = [options.work / f"slice-{number:02d}.txt" for number in range(options.slices)]
+    sentences = read_sentences(options.corpus)
     for path in paths:
         num_words = 0
         with path.open("w", encoding="utf-8") as file:
             for sentence, size in sentences:
                 file.write(f"{sentence}\n")
                 num_words += size
-                if num_words >= given.words / given.slices:
+                if num_words >= options.words / options.slices:
                     break
     return paths
 
@@ -77,11 +77,11 @@ def read_sentences(path: Path) -> Iterator[tuple[str, int]]:
                 yield " ".join(sentence.split()), len(tokenize(sentence))
 
 
-def speed(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
+def speed(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     reuse_large_blocks()
-    model = Elmo.from_pretrained(given.model, num_threads=THREADS)
+    model = Elmo.from_pretrained(options.model, num_threads=THREADS)
     model.embed(slices[0].read_text(encoding="utf-8").splitlines()[:200])
-    settings = VectorSettings(part_bytes=given.part_bytes)
+    settings = VectorSettings(part_bytes=options.part_bytes)
     seconds: dict[str, list[float]] = {"embed": [], "job": []}
     num_words, memory = 0, []
     for number, path in enumerate(slices):
@@ -92,10 +92,10 @@ def speed(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
                 lines = path.read_text(encoding="utf-8").splitlines()
                 num_words += sum(len(array) for array in model.embed_iter(lines))
             else:
-                embed_files(model, [path], given.work / "speed", settings, force=True)
+                embed_files(model, [path], options.work / "speed", settings, force=True)
             seconds[kind].append(time.perf_counter() - started)
         memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-    shutil.rmtree(given.work / "speed")
+    shutil.rmtree(options.work / "speed")
     ratios = [embed / job for embed, job in zip(seconds["embed"], seconds["job"], strict=True)]
     return {
         "num_words": num_words,
@@ -108,7 +108,7 @@ def speed(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     }
 
 
-def command(given: argparse.Namespace, slices: list[Path], output: Path, *more: str) -> list[str]:
+def command(options: argparse.Namespace, slices: list[Path], output: Path, *more: str) -> list[str]:
     return [
         *(
             sys.executable,
@@ -117,11 +117,11 @@ def command(given: argparse.Namespace, slices: list[Path], output: Path, *more: 
             "embed",
             *map(str, slices),
             "--model",
-            given.model,
+            options.model,
             "--output",
             str(output),
         ),
-        *("--part-bytes", str(given.part_bytes), *more),
+        *("--part-bytes", str(options.part_bytes), *more),
     ]
 
 
@@ -132,29 +132,29 @@ def timed(arguments: list[str]) -> float:
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    found = {}
+    hashes = {}
     for path in sorted(folder.rglob("*")):
         with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return found
+            hashes[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return hashes
 
 
-def kill(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
-    whole, killed = given.work / "whole", given.work / "killed"
+def kill(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
+    whole, killed = options.work / "whole", options.work / "killed"
     for folder in (whole, killed):
         shutil.rmtree(folder, ignore_errors=True)
-    seconds = timed(command(given, slices, whole))
+    seconds = timed(command(options, slices, whole))
     num_parts = len(list(whole.glob("part-*")))
-    chosen = random.Random(given.seed)
+    chosen = random.Random(options.seed)
     kills = []
     for num_finished in sorted(chosen.sample(range(max(3, num_parts - 2)), 3)):
-        process = subprocess.Popen(command(given, slices, killed), stdout=subprocess.DEVNULL)
+        process = subprocess.Popen(command(options, slices, killed), stdout=subprocess.DEVNULL)
         while process.poll() is None and len(list(killed.glob("part-*"))) < num_finished:
             time.sleep(0.01)
         time.sleep(chosen.uniform(0, seconds / num_parts / 2))  # at a random time within the current part
         os.kill(process.pid, signal.SIGKILL)
         kills.append(f"{num_finished} of {num_parts} parts, {process.wait()}")
-    timed(command(given, slices, killed))
+    timed(command(options, slices, killed))
     same = checksums(whole) == checksums(killed)
     num_files = len(list(whole.iterdir()))
     for folder in (whole, killed):
@@ -167,14 +167,16 @@ def kill(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     }
 
 
-def workers(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
+def workers(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     forms = {"one_process_of_two_threads": ["--workers", "1"], "two_processes": ["--workers", "2"]}
     seconds: dict[str, list[float]] = {name: [] for name in forms}
-    folders = {name: given.work / name for name in forms}
-    for repeat in range(given.repeats):
+    folders = {name: options.work / name for name in forms}
+    for repeat in range(options.repeats):
         for name in list(forms) if repeat % 2 else list(forms)[::-1]:
             shutil.rmtree(folders[name], ignore_errors=True)
-            seconds[name].append(timed(command(given, slices, folders[name], "--threads", str(THREADS), *forms[name])))
+            seconds[name].append(
+                timed(command(options, slices, folders[name], "--threads", str(THREADS), *forms[name]))
+            )
     same = len({json.dumps(checksums(folder)) for folder in folders.values()}) == 1
     for folder in folders.values():
         shutil.rmtree(folder)
@@ -182,12 +184,12 @@ def workers(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     return {"identical": same, **{f"{name}_seconds": number for name, number in best.items()}}
 
 
-def ray_workers(given: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
-    local, cluster = given.work / "local", given.work / "cluster"
+def ray_workers(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
+    local, cluster = options.work / "local", options.work / "cluster"
     for folder in (local, cluster):
         shutil.rmtree(folder, ignore_errors=True)
-    seconds = timed(command(given, slices, local, "--workers", "2"))
-    ray_seconds = timed(command(given, slices, cluster, "--workers", "2", "--engine", "ray"))
+    seconds = timed(command(options, slices, local, "--workers", "2"))
+    ray_seconds = timed(command(options, slices, cluster, "--workers", "2", "--engine", "ray"))
     same = checksums(local) == checksums(cluster)
     for folder in (local, cluster):
         shutil.rmtree(folder)

@@ -42,9 +42,11 @@ def main() -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("folder", metavar="FOLDER", type=Path)
     parser.add_argument("--language", default="zh-zh")
-    given = parser.parse_args()
-    model = Elmo.from_pretrained(given.model)
-    (dev, dev_gold), (test, test_gold) = (read_pairs(given.folder, part, given.language) for part in ("dev", "test"))
+    options = parser.parse_args()
+    model = Elmo.from_pretrained(options.model)
+    (dev, dev_gold), (test, test_gold) = (
+        read_pairs(options.folder, part, options.language) for part in ("dev", "test")
+    )
     results = {}
     print("| vectors | dev | test |\n|---|---:|---:|")
     for layers in ("top", "average", *(["meaning"] if model.context else [])):

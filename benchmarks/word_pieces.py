@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from answering import Sentences
 from tokenizers import Encoding, Tokenizer
+from worker_loop import Sentences
 
 Batch = dict[str, npt.NDArray[np.int64]]
 MAX_PIECES = 512

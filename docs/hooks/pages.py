@@ -32,9 +32,9 @@ OUTPUT_TITLES = {"en": "Output", "zh": "输出"}
 def on_config(config: Any) -> Any:
     """Add the pages of docs/zh, about the Chinese model, to the navigation; they have no English counterpart."""
     pages = [f"zh/{name}.md" for name in ("start", "tutorial", "chinese")]
-    found = [page for page in pages if (Path(config.docs_dir) / page).is_file()]
-    if found and not any(CHINESE_SECTION in entry for entry in config.nav):
-        config.nav.append({CHINESE_SECTION: found})
+    existing = [page for page in pages if (Path(config.docs_dir) / page).is_file()]
+    if existing and not any(CHINESE_SECTION in entry for entry in config.nav):
+        config.nav.append({CHINESE_SECTION: existing})
     return config
 
 
@@ -42,15 +42,15 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
     """Return the Markdown of a page of the site."""
     source = page.file.src_uri
     locale = config.theme["language"]
-    markdown = FENCE.sub(lambda found: found["indent"] + _rewrite_fence(found["info"], locale), markdown)
-    markdown = GENERATED.sub(lambda found: reference.write(found["name"]), markdown)
-    markdown = DRAWING.sub(lambda found: _inline_drawing(Path(config.docs_dir), found["path"]), markdown)
+    markdown = FENCE.sub(lambda match: match["indent"] + _rewrite_fence(match["info"], locale), markdown)
+    markdown = GENERATED.sub(lambda match: reference.write(match["name"]), markdown)
+    markdown = DRAWING.sub(lambda match: _inline_drawing(Path(config.docs_dir), match["path"]), markdown)
     markdown = TABLE_ROW.sub(lambda row: CODE.sub(lambda code: code[0].replace("\\|", "|"), row[0]), markdown)
     markdown = CHINESE_BREAK.sub("", markdown)
     if config.extra["published"]:
-        markdown = INSTALL.sub(lambda found: f"pip install 'modern-elmo{found['extras'] or ''}'", markdown)
+        markdown = INSTALL.sub(lambda match: f"pip install 'modern-elmo{match['extras'] or ''}'", markdown)
     repository = config.extra["repository"]
-    return LINK.sub(lambda found: f"]({_rewrite_link(found['target'], source, repository)})", markdown)
+    return LINK.sub(lambda match: f"]({_rewrite_link(match['target'], source, repository)})", markdown)
 
 
 def _rewrite_fence(info: str, locale: str) -> str:

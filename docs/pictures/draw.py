@@ -27,38 +27,38 @@ def main() -> None:
     parser.add_argument("--run", type=Path, help="training run, for en-small-training.png")
     parser.add_argument("--comparison", type=Path, help="comparison on SICK, for learning-curve.png")
     parser.add_argument("--output", type=Path, default=HERE, help="folder of the pictures")
-    given = parser.parse_args()
-    model = Elmo.from_pretrained(given.model)
-    draw_senses(model, "en", "One word, two senses: “{word}” in {count} sentences, layer by layer", given.output)
+    options = parser.parse_args()
+    model = Elmo.from_pretrained(options.model)
+    draw_senses(model, "en", "One word, two senses: “{word}” in {count} sentences, layer by layer", options.output)
     chinese = Elmo.from_pretrained("zh-small")
-    draw_senses(chinese, "zh", "一词两义：{count} 个句子中的“{word}”，逐层比较", given.output, "-zh")
+    draw_senses(chinese, "zh", "一词两义：{count} 个句子中的“{word}”，逐层比较", options.output, "-zh")
     layers = [0, "meaning" if model.context is not None else "top"]
     maps = analysis.compare_sentences(model, *SIMILAR, layers=layers)
-    analysis.draw_similarity_map(maps, given.output / "similarity.png")
+    analysis.draw_similarity_map(maps, options.output / "similarity.png")
     drawn = ["senses.png", "senses-zh.png", "similarity.png"]
-    if given.corpus is not None:
-        texts = [str(given.corpus / f"{name}_en.valid.txt") for name in ("wikipedia", "books")]
+    if options.corpus is not None:
+        texts = [str(options.corpus / f"{name}_en.valid.txt") for name in ("wikipedia", "books")]
         occurrences, _ = analysis.find_occurrences(texts, "play", max_occurrences=500)
         layer = "meaning" if model.context is not None else "top"
-        analysis.draw_senses(analysis.map_senses(model, occurrences, layers=[layer]), given.output / "play.png")
+        analysis.draw_senses(analysis.map_senses(model, occurrences, layers=[layer]), options.output / "play.png")
         drawn.append("play.png")
-    if given.run is not None:
-        analysis.draw_training_curves(given.run, given.output / "en-small-training.png")
+    if options.run is not None:
+        analysis.draw_training_curves(options.run, options.output / "en-small-training.png")
         drawn.append("en-small-training.png")
-    if given.comparison is not None:
+    if options.comparison is not None:
         title = "SICK: accuracy over the share of the training data"
-        analysis.draw_learning_curves(given.comparison, given.output / "learning-curve.png", title=title)
+        analysis.draw_learning_curves(options.comparison, options.output / "learning-curve.png", title=title)
         drawn.append("learning-curve.png")
-    print(f"Drew {', '.join(drawn)} in {given.output}.")
+    print(f"Drew {', '.join(drawn)} in {options.output}.")
 
 
 def draw_senses(model: Elmo, language: str, title: str, folder: Path, suffix: str = "") -> None:
     """Draw how the two senses of the first example of the page, "bank" or 苹果, fall apart."""
     examples = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
     example = examples[language]["senses"][0]
-    found = analysis.map_senses(model, example["sentences"], num_senses=example["num_senses"])
-    title = title.format(word=found.word, count=len(found.occurrences))
-    analysis.draw_senses(found, folder / f"senses{suffix}.png", title=title)
+    senses = analysis.map_senses(model, example["sentences"], num_senses=example["num_senses"])
+    title = title.format(word=senses.word, count=len(senses.occurrences))
+    analysis.draw_senses(senses, folder / f"senses{suffix}.png", title=title)
 
 
 if __name__ == "__main__":

@@ -157,10 +157,10 @@ def embed(model: Elmo, examples: list[dict[str, Any]]) -> list[Any]:
 def measure(tagger: Tagger, examples: list[dict[str, Any]], layers: list[Any]) -> dict[str, float]:
     """Return F1 of spans or accuracy of words; for joined words, F1 of words with their tags."""
     gold = [example["tags"] for example in examples]
-    found = [tagger.tag_layers(array) for array in layers]
+    predicted = [tagger.tag_layers(array) for array in layers]
     if any(tag.startswith("B-") for tag in tagger.description["tags"]):
-        return score_spans(gold, found)
-    flat = ([tag for row in rows for tag in row] for rows in (gold, found))
+        return score_spans(gold, predicted)
+    flat = ([tag for row in rows for tag in row] for rows in (gold, predicted))
     return {"accuracy": score_labels(*flat)["accuracy"]}
 
 

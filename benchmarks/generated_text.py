@@ -9,7 +9,7 @@ DISTINCT_WORDS = 60_000
 SENTENCE_WORDS = 20
 
 
-def invent_text(num_words: int) -> Iterator[str]:
+def generate_text(num_words: int) -> Iterator[str]:
     """Yield sentences of SENTENCE_WORDS words, num_words in total; always the same."""
     generator = np.random.default_rng(0)
     letters = np.array(list("etaoinshrdlucmfwypvbgkqjxz"))

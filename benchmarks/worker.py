@@ -1,4 +1,4 @@
-"""The client side of a worker: one program in a separate process, controlled by lines of JSON (see answering.py)."""
+"""The client side of a worker: one program in a separate process, controlled by lines of JSON (see worker_loop.py)."""
 
 import json
 import os
@@ -16,7 +16,7 @@ class Worker:
     def __init__(
         self,
         script: str,
-        order: dict[str, Any],
+        options: dict[str, Any],
         log: Path,
         *,
         python: Path | str = sys.executable,
@@ -27,7 +27,7 @@ class Worker:
         self._log = log
         with log.open("w") as errors:
             self._process = subprocess.Popen(
-                [str(python), "-W", "ignore", str(HERE / script), json.dumps(order)],
+                [str(python), "-W", "ignore", str(HERE / script), json.dumps(options)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -64,9 +64,9 @@ class Worker:
             self._process.kill()
 
 
-def open_ours(script: str, order: dict[str, Any], workdir: Path, *, name: str, source: Path) -> Worker:
+def open_ours(script: str, options: dict[str, Any], workdir: Path, *, name: str, source: Path) -> Worker:
     """Start a worker of this project with elmo from `source`, and check that it was imported from there."""
-    worker = Worker(script, order, workdir / f"{name.replace(' ', '-')}.log", source=source)
+    worker = Worker(script, options, workdir / f"{name.replace(' ', '-')}.log", source=source)
     package = Path(worker.described["package"])
     if not package.is_relative_to(source):
         worker.close()

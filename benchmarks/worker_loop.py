@@ -29,10 +29,10 @@ def serve(open_program: Callable[[dict[str, Any]], dict[str, Callable[..., Any]]
     seconds = time.perf_counter() - start
     answer(seconds=seconds, described=functions.get("describe", dict)())
     for line in sys.stdin:
-        asked = json.loads(line)
+        request = json.loads(line)
         functions.get("prepare", dict)()
         start = time.perf_counter()
-        result = functions[asked["function"]](**asked["arguments"])
+        result = functions[request["function"]](**request["arguments"])
         answer(seconds=time.perf_counter() - start, result=result)
 
 
