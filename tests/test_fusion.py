@@ -13,7 +13,7 @@ from elmo import CheckpointError, ConfigError, Elmo, InputError, fuse
 from elmo.checkpoint.checkpoint import fingerprint as bilm_hash
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
 from elmo.config import ContextConfig
-from elmo.fusion import retune
+from elmo.corpus.static_vectors import StaticVectors
 from tests.checkpoint import bilm_files, manylangs_files
 from tests.language_models import make_language_model
 
@@ -24,8 +24,8 @@ RIVER_BANK = "the river and the [bank] of mud"
 LEAST_COSINES = {"float32": 0.99999, "int8": 0.999}
 
 
-def test_meaning_concatenates_the_top_layer_and_the_context(fused_model):
-    fused_model = retune(fused_model, substitutes=0.0, word=0.0)
+def test_meaning_concatenates_the_top_layer_and_the_context(tiny_model, topics_corpus):
+    fused_model = fuse(tiny_model, topics_corpus, dim=4, focus=2.0, decay=0.0, substitutes=0.0, word=0.0)
     top = fused_model.embed("the bank of money", layers="top")
     context = fused_model.context_vectors("the bank of money")
     meaning = fused_model.embed("the bank of money", layers="meaning")
@@ -324,5 +324,9 @@ def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topic
 
 def test_a_sentence_head_is_kept_with_its_static_vectors_only(topics_corpus):
     model = Elmo.from_pretrained()
-    assert retune(model, share=0.5).checkpoint().sentence is not None
+    layer = model.checkpoint().context
+    vectors = np.float32(layer.arrays["vectors"]) * layer.arrays["scales"][:, None]
+    frequencies = np.full(len(layer.words), 1 / len(layer.words))
+    same = StaticVectors(layer.words, layer.words, frequencies, vectors, lowercase=layer.config.lowercase)
+    assert fuse(model, topics_corpus, vectors=same, share=0.5).checkpoint().sentence is not None
     assert fuse(model, topics_corpus, dim=4).checkpoint().sentence is None

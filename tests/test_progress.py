@@ -2,12 +2,10 @@ import io
 import sys
 import threading
 import types
-from types import SimpleNamespace
 
 import pytest
 
 from elmo import progress
-from elmo.pretrain.metrics import TrainingReport
 from elmo.tasks.training import TaskReport
 
 
@@ -62,7 +60,7 @@ def test_the_text_of_the_progress_bar(done_bytes, num_bytes, expected):
     assert progress.describe(3000, "sentences", 10.0, done_bytes, num_bytes) == expected
 
 
-@pytest.mark.parametrize("kind", ["training", "task", "work", "bar"])
+@pytest.mark.parametrize("kind", ["task", "work", "bar"])
 def test_without_a_terminal_a_line_comes_however_long_a_step_takes(monkeypatch, kind):
     assert progress.SECONDS_BETWEEN_LINES <= 30
     monkeypatch.setattr(progress, "SECONDS_BETWEEN_LINES", 0.01)
@@ -75,14 +73,7 @@ def test_without_a_terminal_a_line_comes_however_long_a_step_takes(monkeypatch, 
         printed.set()
 
     monkeypatch.setattr(progress.StatusBar, "say", take)
-    if kind == "training":
-        run = SimpleNamespace(
-            num_updates=10,
-            settings=SimpleNamespace(num_samples=0),
-            state=SimpleNamespace(num_updates=0, num_words=0),
-        )
-        work = TrainingReport(run, shown=True)
-    elif kind == "task":
+    if kind == "task":
         work = TaskReport(3)
     elif kind == "work":
         work = progress.progress_bar(unit="words", num_bytes=10, prints=False)

@@ -82,37 +82,19 @@ def fuse(
         static = read_static_vectors(vectors, opened, num_words=num_words, lowercase=lowercase)
     if not 0 < frequency <= 1:
         raise ConfigError(f"frequency is {frequency}; it must be above 0 and at most 1.")
-    layer = _make_layer(model, static, frequency)
-    shares = {"share": share, "substitutes": substitutes, "word": word}
-    chosen = {"focus": focus, "decay": decay, **shares}
-    layer = _change_settings(layer, window=window, **{name: float(value) for name, value in chosen.items()})
-    layer = _find_common_directions(model, layer, opened, seed)
-    return _with_context(model, layer)
+    settings = {"focus": focus, "decay": decay, "share": share, "substitutes": substitutes, "word": word}
+    layer = _make_layer(model, static, frequency, window=window, **settings)
+    return _with_context(model, _find_common_directions(model, layer, opened, seed))
 
 
-def retune(model: Elmo, **settings: float) -> Elmo:
-    """Return the model with other settings of its context layer: window, focus, decay, share, substitutes, word.
-
-    Without settings, those of new layers. Vectors of "meaning" change, and indexes of them have to be built again.
-    """
-    layer = model.checkpoint().context
-    if layer is None:
-        raise InputError("This model has no context layer; add one with elmo fuse.")
-    return _with_context(model, _change_settings(layer, **(settings or NEW_CONTEXT)))
-
-
-def _change_settings(layer: ContextLayer, **settings: float) -> ContextLayer:
-    return replace(layer, config=ContextConfig.from_dict({**layer.config.to_dict(), **settings}))
-
-
-def _make_layer(model: Elmo, static: StaticVectors, frequency: float = FREQUENCY) -> ContextLayer:
+def _make_layer(model: Elmo, static: StaticVectors, frequency: float, **settings: float) -> ContextLayer:
     """Return the layer with everything but the directions that all sentences share."""
     encoded = model.word_vectors(static.forms)
     unknown_map, bias = _fit_map(encoded, static.vectors)
     # Dimensions that vary much would rule the sentence vectors, so all are brought to the same spread.
     spread = static.vectors.std(axis=0)
     scale = 1 / np.maximum(spread, 1e-3 * max(float(spread.mean()), np.finfo(np.float32).tiny))
-    return static.to_layer(
+    layer = static.to_layer(
         {
             "unknown_map": unknown_map,
             "unknown_bias": bias,
@@ -121,6 +103,7 @@ def _make_layer(model: Elmo, static: StaticVectors, frequency: float = FREQUENCY
         },
         frequency,
     )
+    return replace(layer, config=ContextConfig.from_dict({**layer.config.to_dict(), **settings}))
 
 
 def _find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCorpus, seed: int) -> ContextLayer:

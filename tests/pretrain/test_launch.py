@@ -50,7 +50,7 @@ def test_a_signal_saves_and_returns(corpus_folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(launch, "TrainingReport", Killing)
     before = signal.getsignal(signal.SIGTERM)
-    result = elmo.train(corpus_folder, tmp_path / "run", preset="tiny", changes=TINY)
+    result = elmo.train(corpus_folder, tmp_path / "run", preset="tiny", changes=TINY, progress=True)
     assert not result.is_done and result.stopped_by == signal.SIGTERM
     assert [folder.name for folder in list_checkpoints(tmp_path / "run")] == [f"update-{result.num_updates:08}"]
     assert signal.getsignal(signal.SIGTERM) == before

@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from elmo import CheckpointError, ConfigError
+from elmo import ConfigError
 from elmo.corpus.static_vectors import StaticVectors
 from elmo.pretrain.teacher import Teacher, join_static_vectors
 
@@ -85,18 +85,6 @@ def test_an_encoder_with_a_decoder_teaches_by_its_encoder(tmp_path, teacher):
     assert found.encode(SENTENCES).words.shape == (11, 8)
 
 
-def test_a_name_is_looked_up_on_the_hub(encoder_folder, monkeypatch):
-    asked = []
-
-    def fetch(name, *, files):
-        asked.append((name, files))
-        return encoder_folder
-
-    monkeypatch.setattr("elmo.pretrain.teacher.fetch_from_hub", fetch)
-    assert Teacher("someone/encoder").dim == 12
-    assert asked == [("someone/encoder", ("*.json", "*.txt", "*.model", "*.safetensors"))]
-
-
 def test_unsuitable_teachers_are_rejected(tmp_path):
     with pytest.raises(ConfigError, match="reads from left to right only: its vectors do not depend on"):
         Teacher(str(save_decoder(tmp_path / "decoder", transformers)))
@@ -107,7 +95,7 @@ def test_unsuitable_teachers_are_rejected(tmp_path):
     with pytest.raises(ConfigError, match="empty could not be opened ") as caught:
         Teacher(str(tmp_path / "empty"))
     assert "\n" not in str(caught.value)
-    with pytest.raises(CheckpointError, match="The hub repository 'no such' cannot be downloaded"):
+    with pytest.raises(ConfigError, match="The teacher no such could not be opened"):
         Teacher("no such")
     half = save_encoder(tmp_path / "half", transformers)
     config = json.loads((half / "config.json").read_text())

@@ -7,7 +7,7 @@ hub only model files are transferred: a training state or a corpus beside them i
 
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -174,9 +174,8 @@ def fetch_from_hub(
     revision: str | None = None,
     local_files_only: bool = False,
     cache: Path | None = None,
-    files: Sequence[str] = MODEL_FILES,
 ) -> Path:
-    """Download the model files of a hub repository, or others by pattern, and return the local folder.
+    """Download the model files of a hub repository, and return the local folder.
 
     They go into the hub's own cache, shared with other libraries, or with `cache` into its folder `hub`.
     Raises CheckpointError when the repository is not available.
@@ -184,7 +183,7 @@ def fetch_from_hub(
     from huggingface_hub import snapshot_download
 
     cache_dir = None if cache is None else cache / "hub"
-    patterns: dict[str, Any] = {"allow_patterns": list(files), "ignore_patterns": _NESTED_FILES}
+    patterns: dict[str, Any] = {"allow_patterns": list(MODEL_FILES), "ignore_patterns": _NESTED_FILES}
     try:
         folder = Path(
             snapshot_download(

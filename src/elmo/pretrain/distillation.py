@@ -36,7 +36,6 @@ from elmo.pretrain.teacher import GROUP, Teacher, build_cache
 VALIDATION_WORDS = 5_000  # few, because a teacher is slow
 MARGIN = 0.8  # cosine above which a sentence and its contrast are pushed apart
 TEMPERATURE = 0.05  # of the softmax over similarities
-_RIDGE = 1e-3  # of the mean square of the features
 
 
 class Distillation:
@@ -166,30 +165,6 @@ class Distillation:
             }
 
 
-class Regression:
-    """Ridge regression, batch by batch."""
-
-    def __init__(self) -> None:
-        self._products: Tensor | float = 0.0
-        self._moments: Tensor | float = 0.0
-
-    def add(self, features: Tensor, targets: Tensor) -> None:
-        """Add features (N, F) with their targets (N, E)."""
-        inputs = F.pad(features, (0, 1), value=1.0).double()
-        self._products = inputs.t() @ inputs + self._products
-        self._moments = inputs.t() @ targets.double() + self._moments
-
-    def solve(self, weight: Tensor, bias: Tensor) -> None:
-        """Write the solution to a weight (E, F) and a bias (E,)."""
-        assert isinstance(self._products, Tensor) and isinstance(self._moments, Tensor)
-        ridge = _RIDGE * self._products.diagonal().mean()
-        identity = torch.eye(len(self._products), dtype=torch.float64, device=self._products.device)
-        solution = torch.linalg.solve(self._products + ridge * identity, self._moments).float()
-        with torch.no_grad():
-            weight.copy_(solution[:-1].t())
-            bias.copy_(solution[-1])
-
-
 class WordDistillation(AuxiliaryObjective):
     """1 - cosine of the top layer's vectors of words, after a linear map, with the teacher's."""
 
@@ -201,29 +176,23 @@ class WordDistillation(AuxiliaryObjective):
         linear = nn.Linear(input_dim, output_dim)
         nn.init.xavier_uniform_(linear.weight)
         self.maps = nn.Sequential(linear)
-        self._regression = Regression()
 
-    def fit(self, layers: Tensor, targets: TeacherTargets) -> None:
-        """Add the words that the teacher has a vector of."""
-        self._regression.add(*self._choose(layers, targets))
+    def linear_map(self) -> tuple[Tensor, Tensor]:
+        """Return the weight and the bias."""
+        weight, bias = self.maps.parameters()
+        return weight, bias
 
-    def start(self) -> None:
-        """Start from the regression."""
-        (linear,) = self.maps
-        assert isinstance(linear, nn.Linear)
-        self._regression.solve(linear.weight, linear.bias)
-        self._regression = Regression()
-
-    def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
-        """Return the loss, averaged over the words that the teacher has a vector of, and their cosines."""
-        top, expected = self._choose(layers, targets)
-        cosines = (F.normalize(self.maps(top), dim=-1) * expected).sum(dim=-1)
-        return self._weight * (1 - cosines).mean(), cosines
-
-    def _choose(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+    def examples(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+        """Return the top layer's vectors of the words that the teacher has a vector of, and the teacher's."""
         assert targets.words is not None
         is_known = targets.words.any(dim=1)
         return layers[-1, is_known], targets.words[is_known]
+
+    def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+        """Return the loss, averaged over the words that the teacher has a vector of, and their cosines."""
+        top, expected = self.examples(layers, targets)
+        cosines = (F.normalize(self.maps(top), dim=-1) * expected).sum(dim=-1)
+        return self._weight * (1 - cosines).mean(), cosines
 
 
 class SentenceDistillation(AuxiliaryObjective):
@@ -239,18 +208,14 @@ class SentenceDistillation(AuxiliaryObjective):
         super().__init__()
         self.head = head
         self._static, self._weight, self._contrast = static, weight, contrast
-        self._regression = Regression()
 
-    def fit(self, layers: Tensor, targets: TeacherTargets) -> None:
-        """Add the sentences of a batch."""
-        features = self.head.features(layers, targets.static, targets.weights, targets.lengths)
-        self._regression.add(features, targets.sentences)
+    def linear_map(self) -> tuple[Tensor, Tensor] | None:
+        """Return the weight and the bias of the head, unless it is that of the model that training starts from."""
+        return None if self.head.is_trained else (self.head.projection, self.head.bias)
 
-    def start(self) -> None:
-        """Start from the regression, unless the head is that of the model that training starts from."""
-        if not self.head.is_trained:
-            self._regression.solve(self.head.projection, self.head.bias)
-        self._regression = Regression()
+    def examples(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+        """Return the pooled features of the sentences, and the teacher's vectors."""
+        return self.head.features(layers, targets.static, targets.weights, targets.lengths), targets.sentences
 
     def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
         """Return the loss, averaged over sentences, and their cosines."""

@@ -30,6 +30,7 @@ from elmo.pretrain.metrics import TrainingReport
 from elmo.pretrain.run import Run, Watcher, read_model
 from elmo.pretrain.settings import TrainSettings, read_settings
 from elmo.pretrain.teacher import hash_corpus
+from elmo.progress import StatusBar
 
 FORMAT, VERSION = "modern-elmo-run", 1
 IMPATIENT_SECONDS = 1.0  # torchrun forwards a Ctrl-C that its processes have received already; a person is slower
@@ -90,10 +91,13 @@ def resume_training(run: str | Path, *, device: str = "cpu", progress: bool = Fa
 
 def _train(run: Run, *, progress: bool) -> TrainingResult:
     reuse_large_blocks()
-    report = TrainingReport(run, shown=progress and run.is_first)
+    shown = progress and run.is_first
     try:
-        with report, catch_signals() as received:
-            watcher = Watcher(report.on_update, report.on_validation, report.on_checkpoint)
+        with StatusBar(run.num_updates, shown=shown) as bar, catch_signals() as received:
+            watcher = Watcher()
+            if shown:
+                report = TrainingReport(run, bar)
+                watcher = Watcher(report.on_update, report.on_validation, report.on_checkpoint)
             is_done = run.train(watcher, should_stop=lambda: bool(received))
     finally:
         run.close()

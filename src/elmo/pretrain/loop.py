@@ -17,7 +17,7 @@ from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
 from elmo.pretrain.distributed import average_weights, combine_gradients, own_rank
-from elmo.pretrain.objectives import SentenceBatch, list_objectives
+from elmo.pretrain.objectives import Regression, SentenceBatch, list_objectives
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, to_device
 
@@ -84,15 +84,17 @@ class Objective(nn.Module):
         losses = self._predict(tops, targets, samples)
         return WindowLoss(losses[0], losses[1], end, auxiliary, totals)
 
+    @torch.no_grad()
     def fit(self, batches: Iterable[SentenceBatch]) -> None:
         """Start the linear maps of the auxiliary objectives from a regression on some batches."""
-        with torch.no_grad():
-            for batch in batches:
-                _, words = self._run_sentences(batch)
-                for objective in list_objectives(self.auxiliary):
-                    objective.fit(words, batch.teacher)
-        for objective in list_objectives(self.auxiliary):
-            objective.start()
+        fitted = [(objective, Regression()) for objective in list_objectives(self.auxiliary)]
+        for batch in batches:
+            _, words = self._run_sentences(batch)
+            for objective, regression in fitted:
+                regression.add(*objective.examples(words, batch.teacher))
+        for objective, regression in fitted:
+            if (linear_map := objective.linear_map()) is not None:
+                regression.solve(*linear_map)
         if dist.is_initialized():
             for parameter in self.auxiliary.parameters():
                 dist.broadcast(parameter.data, 0)

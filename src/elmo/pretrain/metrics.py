@@ -64,8 +64,7 @@ def read_metrics(run: Path) -> Iterator[dict[str, Any]]:
             values = json.loads(line)
         except ValueError:
             continue
-        if isinstance(values, dict) and "kind" in values and type(values.get("update")) is int:
-            yield values
+        yield values
 
 
 @contextlib.contextmanager
@@ -80,24 +79,16 @@ def _writing(run: Path) -> Iterator[None]:
 
 
 class TrainingReport:
-    """Shows a run on stderr: a bar or a line every 30 seconds with losses and remaining time, then each event."""
+    """Shows a run in a status bar: losses and remaining time, then each event."""
 
-    def __init__(self, run: "Run", *, shown: bool) -> None:
-        self._run, self._shown = run, shown
-        self._bar = StatusBar(run.num_updates, shown=shown)
+    def __init__(self, run: "Run", bar: StatusBar) -> None:
+        self._run, self._bar = run, bar
         self._loss_name = "sampled loss" if run.settings.num_samples else "loss"
         self._smoothed: dict[str, float] = {}
         self._start_updates, self._start_words = run.state.num_updates, run.state.num_words
         self._started = time.monotonic()
-
-    def __enter__(self) -> "TrainingReport":
         if self._start_updates:
-            self._say(f"Resuming after update {self._start_updates:,} of {self._run.num_updates:,}.")
-        self._bar.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.__exit__(*error)
+            bar.say(f"Resuming after update {self._start_updates:,} of {run.num_updates:,}.")
 
     def on_update(self, report: "StepReport") -> None:
         """Show the losses of an update, the rate and the remaining time."""
@@ -114,7 +105,7 @@ class TrainingReport:
 
     def on_validation(self, update: int, values: Mapping[str, float]) -> None:
         """Print the perplexity on the validation text, and the metrics of auxiliary objectives."""
-        self._say(
+        self._bar.say(
             f"update {update:,}: validation perplexity (full softmax) {values['perplexity']:.2f} "
             f"(left to right {values['left_to_right_perplexity']:.2f}, right to left "
             f"{values['right_to_left_perplexity']:.2f}, {values['unknown_rate']:.2%} unknown)"
@@ -123,13 +114,9 @@ class TrainingReport:
 
     def on_checkpoint(self, folder: Path) -> None:
         """Print where a checkpoint was saved."""
-        self._say(f"saved {folder}")
+        self._bar.say(f"saved {folder}")
 
     def _smooth(self, name: str, value: float) -> float:
         before = self._smoothed.get(name, value)
         self._smoothed[name] = _SMOOTHING * before + (1 - _SMOOTHING) * value
         return self._smoothed[name]
-
-    def _say(self, line: str) -> None:
-        if self._shown:
-            self._bar.say(line)

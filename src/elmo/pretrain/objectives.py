@@ -10,12 +10,15 @@ from typing import cast
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.corpus.prepared import BOS_ID
 from elmo.inference.context import StaticTable as ContextTable
 from elmo.pretrain.stream import Ids, TokenReader
+
+_RIDGE = 1e-3  # of the mean square of the features
 
 
 @dataclass(frozen=True)
@@ -45,31 +48,51 @@ class SentenceBatch:
 
 
 class AuxiliaryObjective(nn.Module, ABC):
-    """A loss beside that of the language model."""
+    """A loss beside that of the language model; `layers` (L+1, N, 2D) are those of the words of a batch."""
 
     metric: str  # the name of what is reported
 
     @abstractmethod
     def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
-        """Return the weighted loss of a batch, and the values whose mean is the metric.
+        """Return the weighted loss of a batch, and the values whose mean is the metric."""
 
-        `layers` (L+1, N, 2D) are those of its words.
+    @abstractmethod
+    def linear_map(self) -> tuple[Tensor, Tensor] | None:
+        """Return the weight and bias of the last linear map; None if they are those of a trained model.
+
+        They start from a regression: random ones would first pull the network away from what it knows.
         """
 
     @abstractmethod
-    def fit(self, layers: Tensor, targets: TeacherTargets) -> None:
-        """Add a batch to the regression from which the objective's linear map starts."""
-
-    @abstractmethod
-    def start(self) -> None:
-        """Set the linear map to the solution of the regression.
-
-        A random map would first pull the network away from what it knows.
-        """
+    def examples(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+        """Return the features and the targets of the regression in a batch."""
 
     def complete(self, checkpoint: Checkpoint) -> Checkpoint:
         """Return the model with what this objective adds to it."""
         return checkpoint
+
+
+class Regression:
+    """Ridge regression, batch by batch."""
+
+    def __init__(self) -> None:
+        self._products: Tensor | float = 0.0
+        self._moments: Tensor | float = 0.0
+
+    def add(self, features: Tensor, targets: Tensor) -> None:
+        """Add features (N, F) with their targets (N, E)."""
+        inputs = F.pad(features, (0, 1), value=1.0).double()
+        self._products = inputs.t() @ inputs + self._products
+        self._moments = inputs.t() @ targets.double() + self._moments
+
+    def solve(self, weight: Tensor, bias: Tensor) -> None:
+        """Write the solution to a weight (E, F) and a bias (E,)."""
+        assert isinstance(self._products, Tensor) and isinstance(self._moments, Tensor)
+        ridge = _RIDGE * self._products.diagonal().mean()
+        identity = torch.eye(len(self._products), dtype=torch.float64, device=self._products.device)
+        solution = torch.linalg.solve(self._products + ridge * identity, self._moments).float()
+        weight.copy_(solution[:-1].t())
+        bias.copy_(solution[-1])
 
 
 def list_objectives(objectives: nn.ModuleDict) -> list[AuxiliaryObjective]:

@@ -19,7 +19,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.checkpoint.source import fetch_from_hub
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.corpus.static_vectors import StaticVectors
 from elmo.errors import ConfigError, first_line
@@ -29,9 +28,6 @@ from elmo.pretrain.settings import TeacherSettings
 
 MAX_PIECES = 512  # in one sentence
 PIECES_AT_ONCE = 512  # in one batch; larger ones do not fit the caches of a CPU and take longer
-# The other files of a repository hold the same weights for other libraries.
-FILES = ("*.json", "*.txt", "*.model", "*.safetensors")
-OLD_WEIGHTS = "pytorch_model*.bin"
 GROUP = 4  # neighboring sentences that stay together, so that a batch has related ones
 _SENTENCES_AT_ONCE = 4096  # encoded by the teacher between two records of the progress
 _DESCRIPTION, _IDS, _OFFSETS = "cache.json", "ids.npy", "offsets.npy"
@@ -57,10 +53,10 @@ class Teacher:
     ) -> None:
         """Raise ConfigError if transformers is missing or `name` is not an encoder with word boundaries."""
         self.name, self._device = name, torch.device(device)
-        self._network, self._tokenizer, self._max_pieces = _load_encoder(name)
-        self._network = self._network.to(self._device, precision)
+        network, self._tokenizer, self._max_pieces = _load_encoder(name)
+        self._network = network.to(self._device, precision)
         self._lock = threading.Lock()  # tokenizers are not thread-safe
-        self.dim = 0
+        self.dim = self._run(torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.long)).shape[2]
         self._check()
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> TeacherVectors:
@@ -83,13 +79,10 @@ class Teacher:
             while size < len(order) and (size + 1) * len(pieces[order[size]]) <= PIECES_AT_ONCE:
                 size += 1
             rows, order = order[:size], order[size:]
-            ids, mask = torch.zeros(2, size, len(pieces[rows[-1]]), dtype=torch.long)
-            owner = torch.full_like(ids, -1)
-            for place, row in enumerate(rows):
-                ids[place, : len(pieces[row])] = torch.tensor(pieces[row])
-                mask[place, : len(pieces[row])] = 1
-                owners = [-1 if word is None else starts[row] + word for word in encoding.word_ids(row)]
-                owner[place, : len(owners)] = torch.tensor(owners)
+            ids = _pad([pieces[row] for row in rows], 0)
+            mask = _pad([[1] * len(pieces[row]) for row in rows], 0)
+            owners = [[-1 if word is None else starts[row] + word for word in encoding.word_ids(row)] for row in rows]
+            owner = _pad(owners, -1)
             hidden = self._run(ids, mask)
             # A sum has the direction of the mean.
             words.index_add_(0, owner[owner >= 0], hidden[owner >= 0])
@@ -100,26 +93,21 @@ class Teacher:
         """Return the last hidden states (b, t, E) on the CPU."""
         with torch.inference_mode():
             output = self._network(input_ids=ids.to(self._device), attention_mask=mask.to(self._device))
-        hidden: Any = getattr(output, "last_hidden_state", None)
-        if not isinstance(hidden, Tensor) or hidden.dim() != 3:
-            raise ConfigError(f"The teacher {self.name} returns no vectors per piece; choose an encoder.")
-        return hidden.float().cpu()
+        hidden: Tensor = output.last_hidden_state.float().cpu()
+        return hidden
 
     def _check(self) -> None:
-        """Raise ConfigError unless words can be found in the pieces and their vectors depend on what follows."""
-        self.dim = self._run(torch.zeros(1, 1, dtype=torch.long), torch.ones(1, 1, dtype=torch.long)).shape[2]
-        sentences = [["the", "river"], ["the", "river", "and", "all", "that", "follows"]]
-        words = self.encode(sentences).words
-        if not words.any(dim=1).all():
-            raise ConfigError(
-                f"The tokenizer of the teacher {self.name} does not report which word a piece belongs to; choose "
-                "an encoder whose fast tokenizer does."
-            )
-        if torch.linalg.vector_norm(words[0] - words[2]) < 1e-4:
+        """Raise ConfigError unless the vectors of words depend on what follows."""
+        alone, first, *_ = self.encode([["the"], ["the", "river"]]).words
+        if torch.linalg.vector_norm(alone - first) < 1e-4:
             raise ConfigError(
                 f"The teacher {self.name} reads from left to right only: its vectors do not depend on the words "
                 "that follow; choose an encoder, such as BERT."
             )
+
+
+def _pad(rows: list[list[int]], value: int) -> Tensor:
+    return nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True, padding_value=value)
 
 
 @dataclass(frozen=True)
@@ -244,18 +232,17 @@ def _scale(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:
     """Return the network, its fast tokenizer and how many pieces it reads at once."""
     transformers = require("transformers", "distill", "A teacher")
-    folder = _find_folder(name)
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
         # RoBERTa's tokenizers accept single words only with add_prefix_space.
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, use_fast=True, add_prefix_space=True)
-        network, report = transformers.AutoModel.from_pretrained(folder, output_loading_info=True)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, add_prefix_space=True)
+        network, report = transformers.AutoModel.from_pretrained(name, output_loading_info=True)
     except Exception as error:  # the library raises errors of every kind; each means that there is no teacher
         raise ConfigError(
-            f"The teacher {name} could not be opened ({first_line(error).rstrip('.:')}); give an encoder that "
-            "transformers' AutoModel and AutoTokenizer open."
+            f"The teacher {name} could not be opened ({first_line(error).rstrip('.:')}); give the folder or the name "
+            "on the hub of an encoder that transformers' AutoModel and AutoTokenizer open."
         ) from error
     finally:
         logging.set_verbosity(verbosity)
@@ -265,7 +252,7 @@ def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:
             f"The teacher {name} has no weights for {', '.join(sorted(missing)[:3])} ({len(missing)} in all); its "
             "files do not belong to one model."
         )
-    if not getattr(tokenizer, "is_fast", False):
+    if not tokenizer.is_fast:
         raise ConfigError(
             f"The teacher {name} has a slow tokenizer ({type(tokenizer).__name__}), which does not report which "
             "word a piece belongs to; choose an encoder with a fast one (tokenizer.json)."
@@ -277,12 +264,3 @@ def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:
     # RoBERTa counts positions from the one after padding's.
     max_pieces = min(MAX_PIECES, int(positions) - 2, int(tokenizer.model_max_length))
     return network.eval().requires_grad_(False), tokenizer, max_pieces
-
-
-def _find_folder(name: str) -> Path:
-    folder = Path(name)
-    if not folder.is_dir():
-        folder = fetch_from_hub(name, files=FILES)
-        if not list(folder.glob("*.safetensors")):
-            folder = fetch_from_hub(name, files=(*FILES, OLD_WEIGHTS))
-    return folder
