@@ -79,5 +79,5 @@ def test_wrong_arguments_are_refused_in_one_line(run: Run, model_folder, argumen
 
 def test_a_text_without_words_is_refused(run: Run, model_folder, tmp_path):
     (tmp_path / "empty.txt").write_text("\n \n")
-    message = "The text has no words to measure with; check the file."
-    assert run("bench", tmp_path / "empty.txt", "-m", model_folder).message() == message
+    message = "The text has no words to measure with"
+    assert message in run("bench", tmp_path / "empty.txt", "-m", model_folder).message()

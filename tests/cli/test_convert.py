@@ -61,15 +61,15 @@ def test_a_model_that_hdf5_has_no_name_for(run: Run, tmp_path):
     config = replace(TINY_CONFIG, words=WordConfig(4, 3))
     Elmo.from_config(config, vocabulary=("<S>", "</S>", "<UNK>", "a")).save_pretrained(tmp_path / "in")
     message = "This model cannot be written as bilm-tf HDF5: it reads both words and characters."
-    assert run("convert", tmp_path / "in", tmp_path / "out", "--to", "hdf5").message() == message
+    assert message in run("convert", tmp_path / "in", tmp_path / "out", "--to", "hdf5").message()
     assert names(tmp_path) == ["in"]
 
 
 def test_a_folder_in_use_is_left_alone(run: Run, model_folder, hdf5_folder, tmp_path):
     (tmp_path / "file").write_text("mine")
     for output in (hdf5_folder, tmp_path / "file"):
-        message = f"{output} exists and is not an empty folder; give a new one."
-        assert run("convert", model_folder, output).message() == message
+        message = f"{output} exists and is not an empty folder"
+        assert message in run("convert", model_folder, output).message()
     assert names(hdf5_folder) == ["options.json", "weights.hdf5"]
 
 
@@ -80,8 +80,8 @@ def test_an_empty_folder_is_filled(run: Run, model_folder, tmp_path):
 
 
 def test_out_in_no_folder(run: Run, model_folder, tmp_path):
-    message = f"The folder {tmp_path / 'no'} does not exist; create it first to write out there."
-    assert run("convert", model_folder, tmp_path / "no" / "out").message() == message
+    message = f"The folder {tmp_path / 'no'} does not exist"
+    assert message in run("convert", model_folder, tmp_path / "no" / "out").message()
 
 
 @pytest.mark.parametrize("format", ["elmo", "hdf5"])

@@ -98,8 +98,8 @@ def test_no_such_model(run: Run, tmp_path):
 
 
 def test_a_format_that_is_not_known(run: Run, model_folder):
-    message = "The format 'onnx' is unknown; choose one of elmo, manylangs, hdf5, tensorflow."
-    assert run("info", model_folder, "--model-format", "onnx").message() == message
+    message = "The format 'onnx' is unknown"
+    assert message in run("info", model_folder, "--model-format", "onnx").message()
 
 
 def test_damaged_weights_are_reported(run: Run, tiny_model, tmp_path):

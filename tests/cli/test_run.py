@@ -72,7 +72,7 @@ def test_a_full_disk_is_one_line_and_leaves_no_file(run: Run, model_folder, tmp_
         answer = run(command, "-", "-m", model_folder, "-o", tmp_path / f"vectors{ending}", stdin=sentences)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert answer.message() == "File too large."
+    assert "File too large." in answer.message()
     assert not list(tmp_path.iterdir())
 
 

