@@ -50,13 +50,6 @@ def test_standard_input_twice(run: Run):
     assert message in run("embed", "-", "-").message()
 
 
-def test_a_file_that_may_not_be_read(run: Run, tmp_path, monkeypatch):
-    path = tmp_path / "secret.txt"
-    path.write_text("secret")
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may read anything
-    assert f"{path} is not readable" in run("embed", path).message()
-
-
 def test_bytes_that_are_not_utf8_are_named_by_file_and_line(run: Run, model_folder, tmp_path):
     path, output = tmp_path / "latin.txt", tmp_path / "vectors.npz"
     path.write_bytes(b"fine\n\nna\xefve\n")
@@ -91,12 +84,6 @@ def test_an_output_in_no_folder(run: Run, model_folder, tmp_path):
     output = tmp_path / "missing" / "vectors.npz"
     message = f"The folder {output.parent} does not exist"
     assert message in run("embed", "--text", "I", "-m", model_folder, "-o", output).message()
-
-
-def test_an_output_in_a_folder_of_someone_else(run: Run, model_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write anywhere
-    message = f"The folder {tmp_path} is not writable"
-    assert message in run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz").message()
 
 
 def test_an_output_that_is_no_plain_file(run: Run, model_folder, tmp_path):
