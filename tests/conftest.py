@@ -1,4 +1,4 @@
-"""Tiny seeded models made in memory, and the folder of original vectors where it is present."""
+"""Tiny seeded models made in memory, and the folder of original vectors if it exists."""
 
 import importlib.util
 import os

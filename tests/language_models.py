@@ -1,4 +1,4 @@
-"""Tiny random models that predict words, and what they should say, computed another way."""
+"""Tiny random language models, and their probabilities computed independently."""
 
 from dataclasses import replace
 

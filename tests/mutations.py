@@ -1,4 +1,4 @@
-"""Files changed as accidents change them, the same in every run of the tests."""
+"""Accidental changes of files, the same in every run of the tests."""
 
 import random
 import shutil

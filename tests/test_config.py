@@ -1,4 +1,4 @@
-"""Model configurations: what survives JSON, and how every mistake is named."""
+"""Model configurations: JSON round trips, and a message for every mistake."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""A model with a context layer: its vectors, its files, and the language model, which stays as it was."""
+"""A model with a context layer: its vectors, its files, and an unchanged language model."""
 
 import json
 import pickle

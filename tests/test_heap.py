@@ -1,4 +1,4 @@
-"""Freed memory is kept: large blocks, made again and again, cost no page faults."""
+"""Large blocks of memory are reused without page faults."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The Chinese catalogue: no help text is missing, no entry is stale, values stay in place."""
+"""The Chinese catalog: no help text is missing, no entry is stale, values stay in place."""
 
 import ast
 import inspect

@@ -1,4 +1,4 @@
-"""ElmoLayer: what comes out, what learns, and what stays still."""
+"""ElmoLayer: outputs, trained and frozen weights."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""ElmoLayer in a task network: state dicts, copies, and the wrappers of several devices."""
+"""ElmoLayer in a task network: state dicts, copies, and wrappers for several devices."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""Elmo.embed and embed_iter: what goes in, what comes out, and that nothing else changes a vector."""
+"""Elmo.embed and embed_iter: accepted input, shapes, and independence from the batch."""
 
 import random
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""A model whose units are single characters: words of several are found, compared and filled as one."""
+"""A model of single characters: words of several characters are found, compared and substituted as one."""
 
 import json
 from dataclasses import replace

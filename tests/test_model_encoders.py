@@ -1,4 +1,4 @@
-"""The facade works with either encoder: opened from a folder, it gives vectors and scores, alone or in a batch."""
+"""The facade works with either encoder: vectors and scores, alone or in a batch."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Elmo.embed_iter and carried state: order, laziness, bounded reading, and what is remembered."""
+"""Elmo.embed_iter and carried state: order, laziness, bounded memory."""
 
 import itertools
 import re

@@ -1,4 +1,4 @@
-"""The arguments of sentence-transformers on embed and encode, moving a model, and what a notebook shows."""
+"""Arguments of sentence-transformers, moving a model, and display in notebooks."""
 
 import numpy as np
 import pytest

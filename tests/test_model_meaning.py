@@ -1,4 +1,4 @@
-"""Vectors of sentences, of phrases, and how alike two words are."""
+"""Vectors of sentences and phrases, and similarity of words."""
 
 import math
 

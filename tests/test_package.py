@@ -1,4 +1,4 @@
-"""The files around the code agree with it: licence, version, caches, embedded models."""
+"""Files around the code agree with it: license, version, caches, included models."""
 
 import re
 from pathlib import Path

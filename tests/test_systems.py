@@ -1,4 +1,4 @@
-"""The tests themselves on a system that is not Linux, played by tests/other_system.py."""
+"""The tests on a system that is not Linux, simulated by tests/other_system.py."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A toy corpus in which a word's neighbours tell its topic: money or rivers; "bank" occurs with both."""
+"""A toy corpus in which context reveals the topic, money or rivers; "bank" occurs with both."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Small texts, and a model that tells words apart clearly enough for their vectors to be ranked."""
+"""Small texts, and a model that separates words well enough to rank their vectors."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The examples of words with several meanings run: layer 0 cannot tell them apart, zh-small can."""
+"""The example programs run: layer 0 cannot separate senses, zh-small can."""
 
 import re
 import runpy

@@ -1,4 +1,4 @@
-"""Senses, maps and the probe of senses go by "meaning" if the model has a context layer."""
+"""Senses, maps and the sense probe use "meaning" if the model has a context layer."""
 
 import json
 

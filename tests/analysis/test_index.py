@@ -1,4 +1,4 @@
-"""An index says what a scan of the same text says, survives being killed, and grows."""
+"""An index returns the same results as a scan of the text, and a killed build can be resumed."""
 
 import json
 import os

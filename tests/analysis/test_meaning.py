@@ -1,4 +1,4 @@
-"""The model of the package, with its context layer, tells meanings apart in every kind of analysis."""
+"""The included model separates senses in every kind of analysis."""
 
 import pytest
 

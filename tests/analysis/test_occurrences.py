@@ -1,4 +1,4 @@
-"""Occurrences are found alike in text and in an index, and shown with as much context as asked for."""
+"""Occurrences are the same from a text and from an index, and are shown with the requested context."""
 
 from elmo.analysis import Occurrence, TextSettings, build_index, find_occurrences
 from elmo.analysis.occurrences import CorpusSentence, join_words, read_corpus

@@ -1,4 +1,4 @@
-"""Pictures are whole, show every word, and warn of characters that no font has."""
+"""Plots are complete, show every word, and warn of characters that no font has."""
 
 import functools
 import json

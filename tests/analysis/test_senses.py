@@ -1,4 +1,4 @@
-"""Clusters of occurrences: as many as there are, none where there are none."""
+"""Clusters of occurrences: the right number, and one cluster if there is no structure."""
 
 import numpy as np
 import pytest

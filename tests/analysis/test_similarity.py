@@ -1,4 +1,4 @@
-"""Words are compared as Elmo.similarity compares them, all with all."""
+"""compare_words agrees with Elmo.similarity for all pairs."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Pictures of a run: drawn whole, or told why not."""
+"""Plots of a run are complete, or a message says why not."""
 
 import json
 import sys

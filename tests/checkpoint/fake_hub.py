@@ -1,4 +1,4 @@
-"""The few endpoints of the Hugging Face hub that fetching and pushing a model need, on 127.0.0.1."""
+"""The endpoints of the Hugging Face Hub that downloading and uploading a model need, on 127.0.0.1."""
 
 import base64
 import hashlib

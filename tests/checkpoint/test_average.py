@@ -1,4 +1,4 @@
-"""The mean of models: of every weight, by shares, and only of models of one form."""
+"""Averages of models: all weights, shares, and rejection of different architectures."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The card with the licence and the word counts travel with a model; measurements do not outlive a change."""
+"""The card and the word counts are saved with a model; measurements are dropped when the weights change."""
 
 import hashlib
 import json

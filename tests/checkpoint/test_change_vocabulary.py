@@ -1,4 +1,4 @@
-"""Another vocabulary for a trained model: what stays, what new words are."""
+"""Changing the vocabulary of a trained model: which weights are kept, and how new words are initialized."""
 
 from dataclasses import replace
 

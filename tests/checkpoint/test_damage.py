@@ -1,4 +1,4 @@
-"""Files that are damaged, odd or may not be read end in one sentence, never in another library's error."""
+"""Damaged, invalid or unreadable files are reported in one sentence, never as an error of another library."""
 
 import contextlib
 import gzip

@@ -1,4 +1,4 @@
-"""Our own format: strict to read, whole or absent when written."""
+"""Model folders: strict validation on reading, atomic writing."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Models of bilm-tf and AllenNLP: read right whatever their options, written so that they read back."""
+"""Models of bilm-tf and AllenNLP: all options are read, and exported files can be read again."""
 
 import gzip
 import json

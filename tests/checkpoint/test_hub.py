@@ -1,4 +1,4 @@
-"""Each test runs its calls in a process of its own: the hub's library reads HF_ENDPOINT when imported."""
+"""Every test calls the Hub in its own process, because its library reads HF_ENDPOINT on import."""
 
 import json
 import os

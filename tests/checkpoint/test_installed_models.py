@@ -1,4 +1,4 @@
-"""Models that are installed: the folders of the package, found by name."""
+"""Installed models: the folders in the package, found by name."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Models of ELMoForManyLangs: words, characters or both, odd dictionaries, and files that are none."""
+"""Models of ELMoForManyLangs: words, characters or both, unusual dictionaries, and invalid files."""
 
 import pickle
 

@@ -1,4 +1,4 @@
-"""Which format a path is, what is asked when there is doubt, and archives as they are."""
+"""Detection of the format of a path, ambiguous folders, and archives."""
 
 import shutil
 import tempfile

@@ -1,4 +1,4 @@
-"""Weights in fewer bytes: what is lost, what is not, and what cannot be stored."""
+"""Compact storage of weights: what it changes, what it keeps, and what cannot be stored."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Checkpoints of bilm-tf's training, written here by TensorFlow itself."""
+"""Training checkpoints of bilm-tf, written here by TensorFlow."""
 
 import json
 import os

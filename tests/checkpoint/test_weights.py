@@ -1,4 +1,4 @@
-"""Weights as arrays: mapped, converted when they are asked for, checked at their first use, and bounded."""
+"""Weights as arrays: memory-mapped, converted on access, checked on first use, and limited in size."""
 
 import copy
 import pickle

@@ -1,4 +1,4 @@
-"""The command run inside this process, and a folder with the tiny model."""
+"""Run commands in this process, and a folder with the tiny model."""
 
 import io
 import sys

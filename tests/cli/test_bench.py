@@ -1,4 +1,4 @@
-"""What `elmo bench` reports; never how fast it was."""
+"""What `elmo bench` reports, but not how fast it is."""
 
 import importlib
 import itertools

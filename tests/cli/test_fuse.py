@@ -1,4 +1,4 @@
-"""elmo fuse and elmo static: what they write, and what they say if they cannot."""
+"""elmo fuse and elmo static: outputs and errors."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""`elmo prepare`: the command around the preparation; the preparation itself is tested in tests/corpus."""
+"""The command `elmo prepare`; preparation itself is tested in tests/corpus."""
 
 import io
 import json

@@ -1,4 +1,4 @@
-"""The command as a process of its own: what only a real one can show. Each costs an import of torch."""
+"""Commands in separate processes: exit codes, signals, closed streams. Each costs an import."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Whoever interrupts a long command is told the exact command that resumes it, and it does."""
+"""Interrupting a long command prints the command that resumes it."""
 
 import importlib
 import shlex

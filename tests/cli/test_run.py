@@ -1,4 +1,4 @@
-"""Help, version, wrong usage, failures while writing: what every command has in common."""
+"""Help, version, wrong usage and write errors, which all commands have in common."""
 
 from typing import get_args
 

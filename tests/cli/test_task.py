@@ -1,4 +1,4 @@
-"""`elmo task`: from labelled files to predictions in the same format, by commands alone."""
+"""`elmo task`: from labelled files to predictions in the same format."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`elmo task predict` on what people type first: plain text in every form, for every family."""
+"""`elmo task predict` on plain text, for every family."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""What `embed` and `encode` refuse before, or while, they read."""
+"""Invalid input and output of `embed` and `encode`."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Every command refuses binary files by name, and warns once about text in another script."""
+"""Commands reject binary files by name, and warn once about text in another script."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Commands that read models and text work where torch is not installed; those that learn say what to install."""
+"""Inference commands work without torch; training commands name the extra to install."""
 
 import json
 import re

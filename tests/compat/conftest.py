@@ -1,4 +1,4 @@
-"""A tiny random model in the files of the original programs, and words to read with it."""
+"""A tiny random model in the files of the original programs, and sentences for it."""
 
 import shutil
 from collections.abc import Callable

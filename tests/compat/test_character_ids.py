@@ -1,4 +1,4 @@
-"""AllenNLP's batch_to_ids, and what its Elmo takes as ids."""
+"""AllenNLP's batch_to_ids, and the ids that its Elmo accepts."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Opening a prepared corpus: strict about what is there, and lazy."""
+"""Opening a prepared corpus: strict validation, lazy reading."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A corpus folder: preparing replaces and removes what preparing wrote, and nothing else."""
+"""Preparing replaces and removes only files of a corpus."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Preparing a corpus: what the folder holds, and that stopping, dying and starting again change nothing."""
+"""Preparing a corpus: the content of the folder, and interruptions that change nothing."""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""Input files of every format and packing, and what is said when one cannot be read."""
+"""Input files of every format and compression, and errors that name the line."""
 
 import gzip
 import json

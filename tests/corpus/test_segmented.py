@@ -1,4 +1,4 @@
-"""A model that was trained on segmented text splits text on spaces, without an option of any command."""
+"""A model trained on segmented text splits text on spaces in every command."""
 
 import json
 from dataclasses import replace

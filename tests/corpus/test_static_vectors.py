@@ -1,4 +1,4 @@
-"""Static vectors: what stands in like company is alike; bad input is reported in one sentence."""
+"""Static vectors: words in similar contexts have similar vectors; bad input is reported in one sentence."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""The sections of a page of docs/, and the blocks of code in them."""
+"""The sections of a page of docs/ and their code blocks."""
 
 import re
 import textwrap

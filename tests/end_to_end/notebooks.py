@@ -1,4 +1,4 @@
-"""The notebooks of the project, run in a fresh kernel.
+"""Run the notebooks in a fresh kernel.
 
 python -m tests.end_to_end.notebooks [NAME ...] runs them and writes their outputs into them; look at the pictures
 before you commit.

@@ -1,4 +1,4 @@
-"""docs/analysis.md shows commands that there are, and the program that fills it in leaves the rest as it is."""
+"""docs/analysis.md shows existing commands, and the program that updates its outputs changes nothing else."""
 
 import runpy
 from pathlib import Path

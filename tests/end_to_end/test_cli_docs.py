@@ -1,4 +1,4 @@
-"""docs/cli.md shows what the program prints: every block of it is run, in a folder of its own."""
+"""docs/cli.md shows the actual output: every block is run in a folder."""
 
 import contextlib
 import io

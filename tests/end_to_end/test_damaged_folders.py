@@ -1,4 +1,4 @@
-"""Folders of every kind with one file damaged: used, they answer or say what is wrong in one sentence."""
+"""Folders of every kind with one damaged file: they still work or report one sentence."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""README and docs/: links lead to files and headings that exist, and shown commands have their options."""
+"""README and docs/: links point to existing files and headings, and shown commands have their options."""
 
 import re
 import shlex

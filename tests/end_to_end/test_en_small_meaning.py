@@ -1,4 +1,4 @@
-"""The default model's answers, as a newcomer sees them: meanings told apart, sentences that are about the same."""
+"""The default model on sentences of a newcomer: it separates senses and finds similar sentences."""
 
 import runpy
 from pathlib import Path

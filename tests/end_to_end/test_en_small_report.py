@@ -1,4 +1,4 @@
-"""benchmarks/en_small.py calls commands that there are, and tells what they found."""
+"""benchmarks/en_small.py calls existing commands and reports their results."""
 
 import runpy
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Importing is free: no torch until it is needed, and little beside it."""
+"""Importing the package does not import torch or other heavy packages."""
 
 import subprocess
 import sys

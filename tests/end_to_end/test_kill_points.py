@@ -1,4 +1,4 @@
-"""Killed before any of its file operations, a long command goes on and writes what it would have written."""
+"""A command killed before any of its file operations resumes and writes the same files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""docs/migrating.md: the new code of every section runs, on small models at the places it names."""
+"""docs/migrating.md: the new code of every section runs on small models."""
 
 import re
 import shutil

@@ -1,4 +1,4 @@
-"""The notebooks run from the first cell to the last and print what is stored in them, up to their numbers."""
+"""The notebooks run and print their stored outputs, up to numbers."""
 
 import base64
 import importlib.util

@@ -1,4 +1,4 @@
-"""What the README shows is true: both languages show the same code, and the Python of it runs."""
+"""The README: both languages show the same code, and the Python code runs."""
 
 import ast
 import itertools

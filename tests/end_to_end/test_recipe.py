@@ -1,4 +1,4 @@
-"""The recipe of the default model, on a small text: from raw text to a folder, resumed after a kill."""
+"""The recipe of the default model on a small text: from raw text to a folder, resumed after a kill."""
 
 import json
 import os

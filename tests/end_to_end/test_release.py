@@ -1,4 +1,4 @@
-"""A release rehearsed: built, checked, put on a local index, installed from there; and the image's steps."""
+"""A rehearsed release: built, checked, installed from a local index; and the steps of the Dockerfile."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""The documentation site: what is generated for it is complete; it builds without warnings or foreign hosts."""
+"""The documentation site: generated parts are complete, and it builds without warnings or foreign hosts."""
 
 import dataclasses
 import importlib.util

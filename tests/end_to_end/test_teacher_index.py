@@ -1,4 +1,4 @@
-"""Sentences indexed with MiniLM are found with queries of en-small, whose `encode` learned MiniLM's vectors."""
+"""Queries encoded by en-small find sentences indexed with MiniLM."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Tutorials of docs/: every block of every page runs in a folder of its own and prints what the page shows."""
+"""Tutorials of docs/: every block runs and prints the output on the page."""
 
 import importlib.util
 import re

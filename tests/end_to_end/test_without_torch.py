@@ -1,4 +1,4 @@
-"""Opening a model and turning text into vectors imports no torch, and says what needs it."""
+"""Opening a model and computing vectors imports no torch; errors name what needs it."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Arrays written piece by piece."""
+"""Arrays written incrementally."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Files and folders are whole or not there, and nothing else stays beside them."""
+"""Files and folders are written completely or not at all, without leftover temporary files."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Records of CSV, JSON lines, JSON arrays and Parquet, and the places of their faults."""
+"""Records of CSV, JSON lines, JSON arrays and Parquet, and the positions of errors."""
 
 import csv
 

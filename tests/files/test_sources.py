@@ -1,4 +1,4 @@
-"""Files of every compression become lines; what cannot be read is named with its place."""
+"""Lines of files in every compression; unreadable files are named with the position."""
 
 import bz2
 import gzip

@@ -1,4 +1,4 @@
-"""Readers of foreign bytes: the kept corpus in every run, a short run of each fuzzer among the slow tests."""
+"""Parsers of untrusted bytes: the stored corpus in every run, short fuzzer runs among the slow tests."""
 
 import importlib.util
 import os

@@ -1,4 +1,4 @@
-"""What the default model puts into sentences anybody might type: answers a person accepts."""
+"""Substitutes of the default model in everyday sentences are acceptable."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What can be asked of the layers, and the message for what cannot."""
+"""The values of `layers`, and errors for others."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""Meanings of words: the same bits in any company, the word left out of its context, models that lack a part."""
+"""Meaning vectors: the same bits in any batch, the word excluded from its context, models without a softmax."""
 
 from dataclasses import replace
 

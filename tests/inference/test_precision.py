@@ -1,4 +1,4 @@
-"""Which precision is used: what was asked for, and what "auto" chooses for a model."""
+"""Choice of the precision: explicit values, and "auto"."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Running batches: the layers of the modules in any window, state carried row by row, copies, devices."""
+"""Running batches: agreement with the modules, carried state, copies, devices."""
 
 import copy
 import dataclasses

@@ -1,4 +1,4 @@
-"""Elmo.score against all probabilities computed at once, and what must not change a score."""
+"""Elmo.score agrees with a direct computation of all probabilities."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`encode` of a model with a sentence head: order counts, batches do not, and the head travels with the model."""
+"""`encode` with a sentence head: word order counts, batches do not, and the head is saved with the model."""
 
 from dataclasses import replace
 

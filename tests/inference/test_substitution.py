@@ -1,4 +1,4 @@
-"""Elmo.substitutes against a product of all probabilities, divided by the frequencies."""
+"""Elmo.substitutes agrees with the product of all probabilities divided by frequencies."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Words that were seen before: one key, one row; the same vectors as without a cache, whatever came between."""
+"""The word cache: one row per word, and the same vectors as without a cache."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The threads that share the cores: how many, what they leave alone, and what happens in other processes."""
+"""Threads that share the cores: their number, their limits, and forked processes."""
 
 import multiprocessing
 import re

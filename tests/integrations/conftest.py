@@ -1,4 +1,4 @@
-"""Small models in folders, and labelled toy sentences, for the libraries that use them."""
+"""Small models in folders, and labelled toy sentences, for the integrations."""
 
 import os
 from pathlib import Path

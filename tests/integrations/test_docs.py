@@ -1,4 +1,4 @@
-"""docs/integrations: the Python of every page runs, with the default model."""
+"""docs/integrations: the Python code of every page runs with the default model."""
 
 import re
 from pathlib import Path

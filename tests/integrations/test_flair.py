@@ -1,4 +1,4 @@
-"""ElmoEmbeddings inside flair itself."""
+"""ElmoEmbeddings in flair."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Nothing of this costs those who do not use it."""
+"""Integrations are only imported when used."""
 
 import importlib
 import re

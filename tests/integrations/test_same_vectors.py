@@ -1,4 +1,4 @@
-"""Every door leads to the same vectors: those of Elmo.embed on the same words."""
+"""All adapters return the vectors of Elmo.embed."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""ElmoVectorizer inside scikit-learn itself."""
+"""ElmoVectorizer in scikit-learn."""
 
 import pickle
 import subprocess

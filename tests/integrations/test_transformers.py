@@ -1,4 +1,4 @@
-"""The model, its tokenizer and its heads inside transformers itself."""
+"""The model, its tokenizer and its heads in transformers."""
 
 import numpy as np
 import pytest

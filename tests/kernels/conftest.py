@@ -1,4 +1,4 @@
-"""The compiled library, for tests that compare it with what replaces it."""
+"""The compiled library, for comparisons with NumPy."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The helper thread of the compiled library: the same bits with it and without, wherever it is called from."""
+"""The helper thread of the compiled library: the same bits with and without it, from any thread."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Which kernels are used, and what happens without them."""
+"""Selection of kernels, and the fallback without them."""
 
 import contextlib
 import logging

@@ -1,4 +1,4 @@
-"""The compiled LSTM against its NumPy twin and the torch modules, on random shapes."""
+"""The compiled LSTM against its NumPy equivalent and the torch modules, on random shapes."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Packed matrices against their NumPy twin."""
+"""Packed matrices against their NumPy equivalent."""
 
 import numpy as np
 import pytest

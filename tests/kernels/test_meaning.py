@@ -1,4 +1,4 @@
-"""The kernel of meanings against its NumPy twin, in every variant; and what it refuses."""
+"""The kernel of meaning vectors against its NumPy equivalent, in every variant; and invalid arrays."""
 
 import numpy as np
 import pytest

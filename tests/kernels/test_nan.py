@@ -1,4 +1,4 @@
-"""NaN and infinity go through every kernel as they go through NumPy."""
+"""NaN and infinity propagate through every kernel as in NumPy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every kernel of every variant on random shapes, NaN, infinities and hostile ids under ASan, UBSan and TSan."""
+"""Every kernel and variant on random shapes, NaN, infinity and invalid ids under ASan, UBSan and TSan."""
 
 import os
 import shutil

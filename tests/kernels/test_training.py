@@ -1,4 +1,4 @@
-"""The compiled passes of a training step against plain torch operations, values and gradients."""
+"""Compiled forward and backward passes against torch operations, values and gradients."""
 
 import pytest
 import torch

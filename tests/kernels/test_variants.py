@@ -1,4 +1,4 @@
-"""The same bits from every instruction set: x86 variants here, 64-bit ARM in qemu; Windows is only built."""
+"""The same bits with every instruction set: x86 here, 64-bit ARM in qemu; Windows is only built."""
 
 import platform
 import shutil

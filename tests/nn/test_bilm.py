@@ -1,4 +1,4 @@
-"""Both directions: what each may see, and that padding, order and neighbours do not matter."""
+"""Both directions: what each may see; padding, order and batches change nothing."""
 
 import pytest
 import torch

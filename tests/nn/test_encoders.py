@@ -1,4 +1,4 @@
-"""What every encoder promises, LSTM and Transformer alike: what a word may see, and that windows do not matter."""
+"""The interface of both encoders, LSTM and Transformer: what a word may see, and any split into windows."""
 
 import functools
 import itertools

@@ -1,4 +1,4 @@
-"""Sampled losses: exact when everything is drawn, right on average when little is."""
+"""Sampled losses: exact if all words are sampled, unbiased otherwise."""
 
 import math
 

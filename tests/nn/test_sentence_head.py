@@ -1,4 +1,4 @@
-"""The sentence head: each vector depends on its own sentence alone, and NumPy gives what torch gives."""
+"""The sentence head: a vector depends on its own sentence only, and NumPy agrees with torch."""
 
 import numpy as np
 import pytest

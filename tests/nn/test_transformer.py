@@ -1,4 +1,4 @@
-"""The Transformer against NumPy, one word at a time, and what is its own: context, distances, windows, scale."""
+"""The Transformer against NumPy, one word at a time; and context, positions, windows and scale."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The largest official model, in random weights: its size, its vectors, and the same ones in any batch."""
+"""The largest official model with random weights: its size, its vectors, and the same in any batch."""
 
 import numpy as np
 import pytest

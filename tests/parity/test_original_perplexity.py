@@ -1,4 +1,4 @@
-"""The perplexity that bilm-tf's own evaluation reports for a checkpoint it trained, and ours."""
+"""Perplexity agrees with bilm-tf's own evaluation of a checkpoint."""
 
 import json
 

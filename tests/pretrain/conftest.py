@@ -1,4 +1,4 @@
-"""A small text with something to learn in it, prepared once."""
+"""A small text with learnable structure, prepared once."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""A run with a teacher: vectors of words and sentences come near the teacher's, and runs resume exactly."""
+"""A run with a teacher: word and sentence vectors approach the teacher's, and resuming is exact."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What goes wrong while training: one sentence, exit code 2, and the last good checkpoint resumes exactly."""
+"""Failures in training: one sentence, exit code 2, and exact resumption from the last checkpoint."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""Sparse and dense gradients are clipped together; touched rows alone change."""
+"""Sparse and dense gradients are clipped together; only sampled rows change."""
 
 import pytest
 import torch

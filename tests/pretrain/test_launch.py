@@ -1,4 +1,4 @@
-"""Training from Python: what elmo.train and elmo.resume_training return, show and refuse."""
+"""Training from Python: results, output and errors of elmo.train and elmo.resume_training."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The training loss, with either encoder: that of the sentences one by one, and lower after some updates."""
+"""The training loss with either encoder: equal to the sum over sentences, and decreasing."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Real processes: killed and resumed, and two that give what one gives."""
+"""Real processes: killed and resumed, and two that give the results of one."""
 
 import os
 import signal

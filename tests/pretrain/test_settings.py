@@ -1,4 +1,4 @@
-"""Settings: presets, a file, single changes, and every fault in one sentence."""
+"""Settings: presets, a file, single changes, and all faults in one message."""
 
 import itertools
 

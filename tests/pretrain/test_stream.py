@@ -1,4 +1,4 @@
-"""Windows of packed rows: what is read, what is predicted, and positions that make resuming exact."""
+"""Windows of packed rows: inputs, targets, and positions that make resuming exact."""
 
 import numpy as np
 import pytest

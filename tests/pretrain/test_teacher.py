@@ -1,4 +1,4 @@
-"""A teacher's vectors are those of its words, whatever stands beside them; what cannot teach is refused."""
+"""The vectors of a teacher belong to their words, in any batch; unsuitable teachers are rejected."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A run learns, can be adapted to other text, and its model is a model like any other."""
+"""A run learns, can be adapted to other text, and gives an ordinary model."""
 
 import json
 import math

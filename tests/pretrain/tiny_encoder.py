@@ -1,4 +1,4 @@
-"""A random encoder of BERT's kind with a tokenizer of its own, made in memory and saved in a folder."""
+"""A random BERT encoder with its own tokenizer, made in memory and saved in a folder."""
 
 from pathlib import Path
 

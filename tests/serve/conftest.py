@@ -1,4 +1,4 @@
-"""Small models behind the real application: in this process, or as a process of its own on the loopback."""
+"""Small models behind the real application, in this process or in a separate one."""
 
 import contextlib
 import os

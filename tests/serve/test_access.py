@@ -1,4 +1,4 @@
-"""With a key, nothing but the page and health checks answers without it; else no other site is served."""
+"""With a key, only the page and health checks are public; without one, other sites are rejected."""
 
 import pytest
 from starlette.routing import Route

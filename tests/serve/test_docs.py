@@ -1,4 +1,4 @@
-"""docs/serve.md tells of every route, option, code and counter there is."""
+"""docs/serve.md documents every route, option, code and counter."""
 
 import re
 from dataclasses import fields

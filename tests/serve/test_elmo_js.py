@@ -1,4 +1,4 @@
-"""elmo.js in node computes what Python computes: words, layers, meanings, sentences, predictions."""
+"""elmo.js in Node.js agrees with Python: words, layers, meaning, sentences, predictions."""
 
 import dataclasses
 import json

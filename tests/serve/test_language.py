@@ -1,4 +1,4 @@
-"""What the language model, an index and trained tasks say over HTTP is what they say in Python."""
+"""The language model, an index and tasks give the same results over HTTP as in Python."""
 
 from dataclasses import replace
 from pathlib import Path

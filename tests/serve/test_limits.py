@@ -1,4 +1,4 @@
-"""Too much, too many, too slow, without the key: each is refused in words, and the next request is answered."""
+"""Limits: too large, too many, too slow; each is rejected with a message, and the next request is answered."""
 
 import asyncio
 import json

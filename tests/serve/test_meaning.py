@@ -1,4 +1,4 @@
-"""A model with a context layer behind HTTP: meaning is what is compared, and asked for by name."""
+"""A model with a context layer over HTTP: `meaning` is the default and can be selected."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The official client of OpenAI works against a running server as it is."""
+"""OpenAI's official client works with a running server."""
 
 import numpy as np
 import pytest

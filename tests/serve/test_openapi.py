@@ -1,4 +1,4 @@
-"""The OpenAPI document: whole, and what is sent by it, or against it, is never answered with a failure."""
+"""The OpenAPI document is complete, and requests that follow or violate it never cause a server error."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A server as a process of its own, treated badly: it answers or refuses, goes on, and its memory returns."""
+"""A server in a separate process under bad conditions: it answers or rejects, and memory is returned."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""POST /senses returns what map_senses finds; GET /models says what a model is."""
+"""POST /senses returns the results of map_senses; GET /models describes the models."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Settings come from flags or the environment; what is served has names."""
+"""Settings from flags or environment variables, and names of models."""
 
 import pytest
 

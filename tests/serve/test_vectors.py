@@ -1,4 +1,4 @@
-"""Vectors over HTTP are those of the model, in OpenAI's shape and in ours."""
+"""Vectors over HTTP are those of the model, in OpenAI's format and in ours."""
 
 import base64
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""The tiny model in a folder, and a training run on toy files."""
+"""The tiny model in a folder, and training on toy files."""
 
 from collections.abc import Callable
 from pathlib import Path

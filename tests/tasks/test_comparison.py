@@ -1,4 +1,4 @@
-"""A comparison: the same seeds for each variant, a table, and going on after a kill."""
+"""A comparison: the same seeds for each variant, a table, and resuming after a kill."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The context layer of a model in task networks: concatenated, frozen, and kept with the task."""
+"""The context layer in task networks: concatenated, frozen, and saved with the task."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""The CRF gives what trying every sequence gives."""
+"""The CRF agrees with a search over all sequences."""
 
 import itertools
 

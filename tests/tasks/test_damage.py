@@ -1,4 +1,4 @@
-"""A damaged task folder is told in one sentence, whatever is wrong with it."""
+"""A damaged task folder is reported in one sentence."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Labelled data as people have it: tables in memory, folders, patterns, Parquet, TREC, other encodings."""
+"""Labelled data in memory and files: tables, folders, patterns, Parquet, TREC, other encodings."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The examples of tasks run from start to end."""
+"""The examples of tasks run."""
 
 import runpy
 import sys

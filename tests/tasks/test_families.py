@@ -1,4 +1,4 @@
-"""Every family learns a toy task, by every way ELMo can enter, and its folder predicts what training measured."""
+"""Every family learns a toy task with every way to add ELMo, and its folder reproduces the predictions."""
 
 import dataclasses
 import json

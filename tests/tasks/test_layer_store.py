@@ -1,4 +1,4 @@
-"""Layers are computed once, survive a restart and stay within their bound."""
+"""Layers are computed once, kept across restarts, and limited in size."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Scores agree with their definitions on small cases counted by hand."""
+"""Scores agree with their definitions on small cases."""
 
 import pytest
 

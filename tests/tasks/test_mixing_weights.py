@@ -1,4 +1,4 @@
-"""The mixes that elmo.analysis reads from a trained task are those it was trained to."""
+"""elmo.analysis reads the mixing weights that a task learned."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The bricks: padding, batches and order change nothing, and ELMo enters where it is told to."""
+"""Building blocks: padding, batches and order change nothing, and ELMo is added where configured."""
 
 import pytest
 import torch

@@ -1,4 +1,4 @@
-"""Probes find the layer that knows, and say on how much their numbers rest."""
+"""Probes find the informative layer, and report the number of examples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every format is read, told apart, and written again with predictions in it."""
+"""Every format is detected, read, and written with predictions."""
 
 import gzip
 import json

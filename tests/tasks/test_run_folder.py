@@ -1,4 +1,4 @@
-"""The folder of a run: started again where nothing of value is in it, resumed from anywhere, readable by all."""
+"""The folder of a run: restarted if empty, resumed at any point, readable."""
 
 import dataclasses
 import json

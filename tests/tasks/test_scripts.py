@@ -1,4 +1,4 @@
-"""Texts of a task are split as its model reads them: kana and Thai into letters, if it reads these one by one."""
+"""Texts of a task are tokenized like its model: kana and Thai into letters if the model does so."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""The ready-made taggers: NumPy gives what the trained network gives, and plain sentences get sensible tags."""
+"""The included taggers: NumPy agrees with the trained network, and plain sentences get sensible tags."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""Runs: exact resume, nothing half-written, and folders that know what they were trained with."""
+"""Runs: exact resumption, complete files, and folders that record their settings."""
 
 import json
 import math

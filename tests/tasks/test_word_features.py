@@ -1,4 +1,4 @@
-"""x: pretrained vectors, and words' characters."""
+"""x: pretrained word vectors and characters of words."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Small labelled files that a network can learn by heart, one of each family, and settings for tiny networks."""
+"""Small labelled files that a network can memorize, one per family, and settings for tiny networks."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Batches of sentences: which ids, in what order, and how many positions."""
+"""Batches of sentences: ids, order and number of positions."""
 
 import pytest
 from hypothesis import given, settings

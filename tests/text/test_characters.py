@@ -1,4 +1,4 @@
-"""Character ids, against the published layout written out by hand."""
+"""Character ids against the published layout."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Marked words: brackets vanish, and the range names exactly the words inside them."""
+"""Marked words: brackets are removed, and the range covers the words inside them."""
 
 import pytest
 from hypothesis import given, settings

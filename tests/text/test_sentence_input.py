@@ -1,4 +1,4 @@
-"""What callers may hand over as sentences, and the message for everything else."""
+"""Accepted forms of sentences, and errors for others."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Sentences: examples of boundaries and paragraphs, then what holds for any text."""
+"""Sentence boundaries: examples, then properties of any text."""
 
 import pytest
 from hypothesis import given, settings

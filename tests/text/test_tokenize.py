@@ -1,4 +1,4 @@
-"""Words and offsets: an example table per rule, then what holds for any text."""
+"""Words and offsets: a table of examples per rule, then properties of any text."""
 
 import pytest
 from hypothesis import example, given, settings

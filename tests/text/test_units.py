@@ -1,4 +1,4 @@
-"""Words -> the units of a model: letters of its scripts, aliases, and how units are written in a row."""
+"""Words -> the tokens of a model: scripts split into characters, aliases, and joining tokens."""
 
 import pytest
 

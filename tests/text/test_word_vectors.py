@@ -1,4 +1,4 @@
-"""Word vectors from text files: both formats, odd words, and lines that are none."""
+"""Word vectors from text files: both formats, unusual words, and invalid lines."""
 
 import gzip
 import lzma

@@ -1,4 +1,4 @@
-"""Ordinary calls of everything public; mypy reads this file as a user's program, nobody runs it."""
+"""Ordinary calls of the public API; mypy checks this file as a user's program, it is not run."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A text of several parts, and what a folder holds to the last byte."""
+"""A text of several parts, and the bytes of a folder."""
 
 import hashlib
 import os

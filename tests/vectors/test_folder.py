@@ -1,4 +1,4 @@
-"""Whose files are in an output folder: a job replaces and removes its own, and nothing else."""
+"""A job replaces and removes only its own files in an output folder."""
 
 import json
 import logging

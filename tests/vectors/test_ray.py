@@ -1,4 +1,4 @@
-"""A real Ray cluster on this machine; one of its workers killed midway."""
+"""A real Ray cluster on this machine; one of its workers is killed."""
 
 from contextlib import suppress
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Several processes, and processes that are killed: the folder must be the same to the last byte."""
+"""Several processes, also killed ones: the folder is the same to the last byte."""
 
 import os
 import signal
