@@ -50,7 +50,7 @@ def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: i
         "wikipedia_sentences": ["evaluate", wikipedia, "--split", "sentences"],
         "books_sentences": ["evaluate", books, "--split", "sentences"],
         "wikipedia_lines": ["evaluate", wikipedia],
-        "speed": ["bench", wikipedia, "--at-once", "1", "--at-once", "1024"],
+        "speed": ["bench"],
     }
 
 

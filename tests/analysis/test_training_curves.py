@@ -35,9 +35,6 @@ def test_the_command_draws_both_curves_with_their_names(run, tmp_path, capsys):
     for label in ("left to right", "right to left", "Training loss, sampled softmax", "full softmax"):
         assert label in drawn
     assert "curves.svg" in capsys.readouterr().out
-    assert main(["plot", "training", str(run), "-o", str(tmp_path / "curves.svg"), "--json"]) == 0
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    assert json.loads(capsys.readouterr().out) == [json.loads(line) for line in lines]
     draw_training_curves(run, tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     assert "teacher" not in drawn

@@ -74,7 +74,7 @@ def test_running_text_is_split_into_sentences(run: Run, language_folder, tmp_pat
     ("arguments", "message"),
     [
         (["no.txt"], "'no.txt' is no text file"),
-        (["-", "-"], "can be read only once"),
+        (["-", "-"], "- is named twice"),
         (["-"], "The text has no words"),
         (["FOLDER"], "is no text file"),
     ],

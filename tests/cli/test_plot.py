@@ -13,10 +13,6 @@ def test_similarity_of_two_sentences(run: Run, model_folder, tmp_path):
     )  # fmt: skip
     assert (answer.code, answer.out) == (0, f"Wrote {output}.\n")
     assert ">river<" in output.read_text()
-    answer = run("plot", "similarity", "a", "b c", "-o", tmp_path / "map.png", "-m", model_folder, "--json")
-    (found,) = json.loads(answer.out)
-    assert (found["second"], found["layer"], len(found["cosines"][0])) == (["b", "c"], "average", 2)
-    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_a_map_of_a_word(run: Run, model_folder, tmp_path):
@@ -35,19 +31,17 @@ def test_mixes_of_a_comparison(run: Run, tmp_path):
     answer = run("plot", "mixing", folder, "-o", tmp_path / "mixing.svg")
     assert answer.out == f"Wrote {tmp_path / 'mixing.svg'}.\n"
     assert "compared, learned" in (tmp_path / "mixing.svg").read_text()
-    (found,) = json.loads(run("plot", "mixing", folder, "-o", tmp_path / "mixing.svg", "--json").out)
-    assert found == {"task": "compared, learned", "place": "input", "weights": [0.25, 0.75], "gamma": 1.5}
 
 
-def test_learning_curves_as_json(run: Run, tmp_path):
+def test_learning_curves(run: Run, tmp_path):
     rows = [
         {"variant": "learned", "fraction": fraction, "metric": "f1", "mean": 50.0, "spread": None, "num_seeds": 1,
          "num_train": 10, "error_reduction": None, "mixes": []}
         for fraction in (0.1, 1.0)
     ]  # fmt: skip
     (tmp_path / "results.json").write_text(json.dumps({"rows": rows}))
-    answer = run("plot", "learning", tmp_path, "-o", tmp_path / "curve.svg", "--json")
-    assert json.loads(answer.out) == rows and (tmp_path / "curve.svg").exists()
+    assert run("plot", "learning", tmp_path, "-o", tmp_path / "curve.svg").code == 0
+    assert "learned" in (tmp_path / "curve.svg").read_text()
 
 
 @pytest.mark.parametrize(

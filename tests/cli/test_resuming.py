@@ -85,4 +85,4 @@ def test_a_finished_folder_is_not_reported_as_written(run, model_folder, tmp_pat
     (tmp_path / "text.txt").write_text("I went to the bank\n")
     command = ("embed", tmp_path / "text.txt", "--output", tmp_path / "vectors", "-m", model_folder)
     assert run(*command).out.startswith("Wrote ")
-    assert run(*command).out == f"{tmp_path / 'vectors'} is already complete (rows: 1, words: 5, vectors: 5).\n"
+    assert run(*command).out == f"Wrote {tmp_path / 'vectors'} (rows: 1, words: 5, vectors: 5).\n"

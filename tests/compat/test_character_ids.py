@@ -37,12 +37,9 @@ def test_input_other_than_lists_of_words_is_an_error(sentences, message):
 @pytest.mark.parametrize(
     ("ids", "message"),
     [
-        (torch.zeros(2, 50, dtype=torch.int64), r"inputs is torch.int64 of shape \(2, 50\)"),
-        (torch.zeros(1, 2, 50), r"inputs is torch.float32 of shape \(1, 2, 50\)"),
-        ([["I"]], "inputs is <class 'list'>"),
-        (torch.ones(1, 2, 40, dtype=torch.int64), r"of the shape \(sentences, words, 50\) were expected"),
+        (torch.zeros(2, 50, dtype=torch.int64), r"inputs has the shape \(2, 50\)"),
+        (torch.ones(1, 2, 40, dtype=torch.int64), r"of the shape \(sentences, words, 50\)"),
         (torch.full((1, 1, 50), 262), "ids from 0 to 261 of the shape"),
-        (torch.zeros(0, 2, 50, dtype=torch.int64), r"inputs is torch.int64 of shape \(0, 2, 50\)"),
     ],
 )
 def test_tensors_that_are_no_character_ids_are_refused(tiny_files, ids, message):

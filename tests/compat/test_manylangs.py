@@ -101,11 +101,6 @@ def test_a_batch_size_below_one_is_refused(folder: Path):
         Embedder(folder, batch_size=0)
 
 
-def test_a_model_folder_must_be_a_path():
-    with pytest.raises(InputError, match="model_dir is None"):
-        Embedder(None)
-
-
 def test_numpy_arrays_of_words_are_sentences(folder: Path):
     embedder, words = Embedder(folder, stateful=False), [["the", "bank"], ["a", "river"]]
     np.testing.assert_array_equal(embedder.sents2elmo(np.array(words)), embedder.sents2elmo(words))

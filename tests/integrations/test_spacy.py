@@ -182,15 +182,6 @@ def test_layers_that_give_no_vector_are_refused(model_folder, layers):
         nlp("the bank")
 
 
-def test_vectors_of_other_lengths_are_not_compared(nlp):
-    import spacy
-
-    other = spacy.blank("en")
-    other.add_pipe("elmo", config={"model": nlp.get_pipe("elmo").elmo and None, "layers": "concat"})
-    with pytest.raises(InputError, match="dimensions cannot be compared with one of"):
-        nlp("bank")[0].similarity(other("bank")[0])
-
-
 def test_spacy_finds_the_component_and_the_layer_without_an_import(model_folder, tmp_path):
     """By the entry points of pyproject.toml, put where an installer would put them."""
     toml = pytest.importorskip("tomllib", reason="tomllib comes with Python 3.11")

@@ -148,8 +148,8 @@ def test_the_tokenizer_pads_truncates_and_returns_offsets(model, tokenizer):
 def test_mistakes_are_explained(model_folder, tokenizer):
     from elmo.integrations.transformers import ElmoModel
 
-    with pytest.raises(InputError, match="Text 0 is 3; give a text, or a list of words with is_split_into_words"):
-        tokenizer([3])
+    with pytest.raises(InputError, match="is not a text, or not a list of words"):
+        tokenizer([["I", "went"]])
     with pytest.raises(ConfigError, match="dtype was given, but ELMo is trained and run in float32"):
         ElmoModel.from_pretrained(model_folder, dtype=torch.float16)
     with pytest.raises(InputError, match="A sentence has padding before a word"):

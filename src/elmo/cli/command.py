@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import click
+from click.core import ParameterSource
 
 from elmo.cli.terminal import wrap
 from elmo.language import translate
@@ -106,6 +107,17 @@ def _make_parameter(name: str, annotation: Any, default: Any) -> click.Parameter
         parameter = click.Option([identifier, *flags], help=declared.help, show_default=declared.shown, **settings)
     parameter.name = name
     return parameter
+
+
+def given_flags(*, except_for: str) -> str:
+    """Return the options and arguments that the user gave to this command, except for those of a list, as text."""
+    context = click.get_current_context()
+    given = [
+        parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.metavar)
+        for parameter in context.command.params
+        if parameter.name and context.get_parameter_source(parameter.name) == ParameterSource.COMMANDLINE
+    ]
+    return ", ".join(flag for flag in given if flag not in except_for.split())
 
 
 def _keep_chosen(**values: Any) -> dict[str, Any]:

@@ -34,7 +34,6 @@ _ONE_LAYER = "Layer to compare by: a number, top, average or meaning"
 _PRECISIONS = "Precision of the matrix multiplications: float32, int8, auto, or bfloat16 on a GPU."
 
 Rows = Annotated[list[str] | None, argument("INPUT", f"A sentence in quotes, or files. {_FILES}")]
-RowFiles = Annotated[list[str] | None, argument("INPUT", _FILES)]
 Column = Annotated[
     str | None,
     option("--column NAME", "Column of the text, or of a list of words.", shown="text, tokens or words"),
@@ -150,7 +149,7 @@ class FilesOptions:
             local_files_only=self.local_files_only,
         )
 
-    def open(self, name: str | None, **settings: Any) -> "Elmo":
+    def open_named(self, name: str | None, **settings: Any) -> "Elmo":
         """Open a model to compute with; settings that are None have the default of Elmo.from_pretrained."""
         from elmo.model import Elmo
 
@@ -161,37 +160,31 @@ class FilesOptions:
 
 
 @dataclass(frozen=True)
-class ModelOptions:
+class ModelOptions(FilesOptions):
     """Which model to open, and how it computes."""
 
     model: ModelName = None
-    format: ModelFormat = None
     device: Device = "cpu"
     precision: PrecisionChoice = None
     threads: Threads = None
-    local_files_only: LocalFilesOnly = False
 
     def open(
-        self, corpus: "CorpusIndex | list[str] | None" = None, *, texts: Sequence[str] = (), state: State = "zero",
+        self, index: "CorpusIndex | list[str] | None" = None, *, texts: Sequence[str] = (), state: State = "zero",
         num_threads: int | None = None,
     ) -> "Elmo":  # fmt: skip
         """Open the model; without a name the one that an index was built with, or that fits the texts of the user.
 
-        An index needs its own model.
+        An index needs its own model; a list of text files takes any.
         """
-        index = None if corpus is None or isinstance(corpus, list) else corpus
-        name = self.model
-        if name is None:
-            name = choose_model(texts) if index is None else index.manifest.model
-        model = FilesOptions(self.format, self.local_files_only).open(
-            name,
-            device=self.device,
-            state=state,
-            precision=self.precision,
-            num_threads=num_threads or self.threads,
+        if index is None or isinstance(index, list):
+            name, check = self.model or choose_model(texts), None
+        else:
+            name, check = self.model or index.manifest.model, index.check_model
+        model = self.open_named(
+            name, device=self.device, state=state, precision=self.precision, num_threads=num_threads or self.threads
         )
-        if index is not None:
-            index.check_model(model)
+        if check is not None:
+            check(model)
         return model
 
 
@@ -217,25 +210,28 @@ class CorpusOptions:
 
         return TextSettings(self.column, self.split, self.language, self.split_on_spaces)
 
+    @property
+    def files(self) -> list[str]:
+        """What --corpus names; InputError if it was not given."""
+        if not self.corpus:
+            raise InputError("No corpus was given; give an index or text files with --corpus.")
+        return self.corpus
+
     def open(self) -> "CorpusIndex | list[str]":
         """Open the index, or return the names of text files after checking that they exist."""
         from elmo.analysis.index import CorpusIndex, is_index
         from elmo.analysis.occurrences import TextSettings, find_corpus
 
-        if not self.corpus:
-            raise InputError("No corpus was given; give an index or text files with --corpus.")
-        indexes = [name for name in self.corpus if is_index(name)]
-        if not indexes:
-            find_corpus(self.corpus)
-            return self.corpus
-        if len(self.corpus) > 1:
-            raise InputError(f"{indexes[0]} is an index, so it must be the only --corpus; leave out the others.")
+        name, *others = self.files
+        if others or not is_index(name):
+            find_corpus(self.files)
+            return self.files
         if self.reading != TextSettings():
             raise InputError(
-                f"{indexes[0]} is an index, whose text was read when it was built; leave out --split, --language, "
+                f"{name} is an index, whose text was read when it was built; leave out --split, --language, "
                 "--column and --split-on-spaces."
             )
-        return CorpusIndex(indexes[0])
+        return CorpusIndex(name)
 
     def find(self, word: str, model: ModelOptions, max_occurrences: int, seed: int) -> "tuple[Occurrences, Elmo]":
         """Find the occurrences of a word in the corpus, and open the model."""

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from elmo.language import translate
@@ -79,8 +79,9 @@ def _show_value(value: Any) -> str:
     return f"{value:,.3f}".rstrip("0").rstrip(".") if isinstance(value, float) else translate(value)
 
 
-def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield one line per row; the columns are aligned at their right."""
+def align_rows(cells: Iterable[Sequence[str]]) -> Iterator[str]:
+    """Yield one line per row of cells; the columns are aligned at their right."""
+    rows = list(cells)
     widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         yield "  ".join(" " * (width - measure(cell)) + cell for cell, width in zip(row, widths, strict=True))

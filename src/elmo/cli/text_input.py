@@ -1,15 +1,16 @@
 """The texts of a command: sentences, files of any kind, standard input and --text -> rows, none left out."""
 
+import glob
 import re
-import stat
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from elmo.corpus.rows import Columns, Row, open_rows
 from elmo.errors import InputError
-from elmo.files.sources import STDIN, BrokenRow, Kind, Source, check_text, describe_file, expand_pattern
+from elmo.files.sources import STDIN, BrokenRow, Kind, check_text, find_sources
+from elmo.progress import Advance, progress_bar
 
-_ADVICE = "a sentence that looks like the name of a file goes after --text"
 _PATH_LIKE = re.compile(
     r".*\.(txt|jsonl|csv|tsv|parquet|conllu)(\.(gz|xz|bz2|zst))?|\S*[\\/*]\S*|\S+\.[A-Za-z0-9]{1,8}", re.DOTALL
 )
@@ -22,8 +23,16 @@ def split_inputs(inputs: Sequence[str] | None) -> tuple[list[str], list[str]]:
     for text in inputs or ():
         if not text.strip():
             raise InputError(f"The sentence {text!r} is empty; give some words, or the name of a file.")
-        is_file = text == STDIN or _exists(text) or _PATH_LIKE.fullmatch(text) is not None
-        (files if is_file else sentences).append(text)
+        if text == STDIN or _exists(text):
+            files.append(text)
+        elif _PATH_LIKE.fullmatch(text) is None:
+            sentences.append(text)
+        elif glob.has_magic(text):
+            files.append(text)
+        else:
+            raise InputError(
+                f"No such file: {text!r}; a sentence that looks like the name of a file goes after --text."
+            )
     return files, sentences
 
 
@@ -35,7 +44,7 @@ def _exists(name: str) -> bool:
 
 
 class TextInput:
-    """Everything a command reads, checked before the work begins; iterating stops at the first broken row."""
+    """Everything a command reads, checked before the work begins."""
 
     def __init__(
         self,
@@ -48,53 +57,40 @@ class TextInput:
     ) -> None:
         """`kind` is the format of all files, None the one of their endings."""
         files, sentences = split_inputs(inputs)
-        names = [path for name in files for path in expand_pattern(name, advice=_ADVICE)]
         self.texts = [*sentences, *(texts or ())]
-        if not names and not self.texts:
+        if not files and not self.texts:
             raise InputError("Nothing to read; give a sentence, name text files, or - for standard input.")
-        if names.count(STDIN) > 1:
-            raise InputError("Standard input (-) was named more than once, but it can be read only once.")
-        self.sources = [self._describe(name, kind) for name in names]
+        self._sources = find_sources(files, Path(), kind=kind) if files else []
         self._columns = columns or Columns()
-        self.bytes_read = 0
-        for source in self.sources:
+        for source in self._sources:
             if output is not None and output.exists() and source.name != STDIN and output.samefile(source.path):
                 raise InputError(f"{source.name} is both input and output; give --output another name.")
         for text in self.texts:
             check_text(text, "The sentence")
 
-    @staticmethod
-    def _describe(name: str, kind: Kind | None) -> Source:
-        if name != STDIN:
-            return describe_file(name, kind, advice=_ADVICE)
-        if kind == "parquet":
-            raise InputError("Parquet cannot be read from standard input; name the file.")
-        return Source(STDIN, Path(), kind or "txt")
+    @contextmanager
+    def rows(self, unit: str, *, prints: bool = False) -> Iterator[Iterator[Row]]:
+        """Yield the rows, which stop at the first broken one, with a progress bar; `unit` is their plural name."""
+        paths = [source.path for source in self._sources]
+        num_bytes = None  # unknown, if there is a pipe
+        if all(path.is_file() for path in paths):
+            num_bytes = sum(path.stat().st_size for path in paths) + sum(len(text.encode()) for text in self.texts)
+        with progress_bar(unit=unit, num_bytes=num_bytes, prints=prints) as advance:
+            yield self._read(advance)
 
-    @property
-    def num_bytes(self) -> int | None:
-        """The size of all the input, or None if some of it, such as a pipe, has no size."""
-        if any(source.name == STDIN for source in self.sources):
-            return None
-        sizes = [source.path.stat() for source in self.sources]
-        if not all(stat.S_ISREG(size.st_mode) for size in sizes):
-            return None
-        return sum(size.st_size for size in sizes) + sum(len(text.encode()) for text in self.texts)
-
-    def __iter__(self) -> Iterator[Row]:
-        """Yield the rows; `bytes_read` says how much was read before the last one was yielded."""
-        before = 0
-        for source in self.sources:
-            with open_rows(source, self._columns) as (rows, bytes_of_file):
+    def _read(self, advance: Advance) -> Iterator[Row]:
+        for source in self._sources:
+            bytes_shown = 0
+            with open_rows(source, self._columns) as (rows, bytes_read):
                 for row in rows:
                     if isinstance(row, BrokenRow):
                         raise row.to_error(source.label, source.unit)
-                    self.bytes_read = before + (bytes_of_file() if source.path.is_file() else 0)
                     yield row
-            before = self.bytes_read
+                    advance(bytes_read() - bytes_shown)
+                    bytes_shown = bytes_read()
         for number, text in enumerate(self.texts, start=1):
-            self.bytes_read += len(text.encode())
             yield Row(number, text)
+            advance(len(text.encode()))
 
 
 def text_of(row: Row) -> str:

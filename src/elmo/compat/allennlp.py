@@ -19,7 +19,7 @@ from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
 from elmo.compat.engine import Array, OldEmbedder, check_batch_size, open_files, open_model
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.device import ModuleRuntime
-from elmo.errors import CheckpointError, ConfigError, InputError
+from elmo.errors import CheckpointError, InputError
 from elmo.files.durable import atomic_write
 from elmo.layer import LayerMixes
 from elmo.nn.batch import Boundaries, pad_sentences, unpad_sentences
@@ -27,7 +27,7 @@ from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import Indexer
 from elmo.text.characters import Utf8Alphabet
-from elmo.text.sentence_input import as_plain, check_words, read_word_lists
+from elmo.text.sentence_input import as_plain, read_word_lists
 
 __all__ = ["Elmo", "ElmoEmbedder", "ElmoRepresentations", "batch_to_ids"]
 
@@ -93,9 +93,7 @@ class Elmo(nn.Module):
             cast(ScalarMix, mix).epsilon = LAYER_NORM_EPSILON
         self._word_ids: Tensor | None = None
         if vocab_to_cache is not None and len(vocab_to_cache):
-            words = list(as_plain(vocab_to_cache))
-            check_words(words, "vocab_to_cache")
-            self._word_ids = batch_to_ids([words])[0]
+            self._word_ids = batch_to_ids([as_plain(vocab_to_cache)])[0]
             self._word_ids[0] = 0  # the first word is padding
         bilm = load_bilm(model.checkpoint()).requires_grad_(requires_grad)
         self.bilm = bilm if requires_grad else None  # so that a frozen one is not part of the state_dict
@@ -115,25 +113,18 @@ class Elmo(nn.Module):
 
         The id 0 is padding. If both are given the words are used, unless one of them is not in `vocab_to_cache`.
         """
-        known, boundaries, characters = self._word_ids, self._boundaries.characters, self._config.characters
-        assert boundaries is not None and characters is not None
+        known, characters = self._word_ids, self._config.characters
+        assert characters is not None
         if word_inputs is not None and known is not None and _all_below(word_inputs, len(known)):
             inputs = known.to(word_inputs.device)[word_inputs]
-        size, num_characters = boundaries.shape[1], characters.num_characters
-        shape = inputs.shape if isinstance(inputs, Tensor) and not inputs.is_floating_point() else ()
-        if (
-            not isinstance(inputs, Tensor)
-            or len(shape) < 3
-            or shape[-1] != size
-            or 0 in shape[:-2]
-            or not _all_below(inputs, num_characters)
-        ):
-            given = f"{inputs.dtype} of shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else type(inputs)
+        size, num_characters = characters.max_characters, characters.num_characters
+        if inputs is None or inputs.dim() < 3 or inputs.shape[-1] != size or not _all_below(inputs, num_characters):
             raise InputError(
-                f"inputs is {given}; ids from 0 to {num_characters - 1} of the shape (sentences, words, {size}) were "
-                "expected, as batch_to_ids makes them, or word_inputs with numbers of words in vocab_to_cache."
+                f"inputs has the shape {() if inputs is None else tuple(inputs.shape)}; give ids from 0 to "
+                f"{num_characters - 1} of the shape (sentences, words, {size}), as batch_to_ids makes them, or "
+                "word_inputs with numbers of words in vocab_to_cache."
             )
-        leading, ids = shape[:-2], inputs.flatten(0, -3).long()
+        leading, ids = inputs.shape[:-2], inputs.flatten(0, -3).long()
         # A row of padding only still reads both boundaries, as in the original.
         batch = unpad_sentences(self._boundaries, ids, (ids > 0).any(dim=-1))
         if self.bilm is None:
@@ -219,8 +210,6 @@ class ElmoEmbedder(OldEmbedder):
         *,
         stateful: bool = True,
     ) -> None:
-        if not isinstance(cuda_device, int):
-            raise ConfigError(f"cuda_device is {cuda_device!r}; give the number of a GPU, or -1 for none.")
         self.cuda_device = cuda_device
         device = "cpu" if cuda_device < 0 else f"cuda:{cuda_device}"
         super().__init__(stateful=stateful)
@@ -235,10 +224,8 @@ class ElmoEmbedder(OldEmbedder):
         sentences = read_word_lists(batch)
         if not any(sentences):
             # The original does not run its network here, so the state stays as it is.
-            empty = np.zeros((self._model.num_layers, 0, self._model.dim), dtype=np.float32)
-            return [empty.copy() for _ in sentences]
-        arrays: list[Array] = self._model.embed(sentences, layers="all")
-        return arrays
+            return [np.zeros((self._model.num_layers, 0, self._model.dim), dtype=np.float32) for _ in sentences]
+        return self._embed(sentences, len(sentences), "all")
 
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
@@ -273,8 +260,6 @@ class ElmoEmbedder(OldEmbedder):
         check_batch_size(batch_size)
         with Path(input_file).open(encoding="utf-8") if isinstance(input_file, str | Path) else input_file as file:
             sentences = [line.strip() for line in file]
-        if not sentences:
-            raise InputError("The input file has no lines; give a file with one sentence per line.")
         import h5py
 
         arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)

@@ -27,8 +27,6 @@ class Embedder(OldEmbedder):
     """
 
     def __init__(self, model_dir: str | Path, batch_size: int = 64, *, stateful: bool = True) -> None:
-        if not isinstance(model_dir, str | Path):
-            raise InputError(f"model_dir is {model_dir!r}; give the folder of a model.")
         check_batch_size(batch_size)
         self.model_dir = model_dir
         self.batch_size = batch_size
@@ -41,18 +39,15 @@ class Embedder(OldEmbedder):
 
         `output_layer`: -1 the average of the layers and 0, 1, ... one of them, (T, 2D); -2 all, (L+1, T, 2D).
         """
-        layers = self._choose(output_layer)
-        sentences = read_word_lists(sents)
-        order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
-        arrays = self._embed([sentences[number] for number in order], self.batch_size, layers)
-        return [arrays[place] for place in np.argsort(order)]
-
-    def _choose(self, output_layer: int) -> Layers:
-        named: dict[int, Layers] = {AVERAGE: "average", ALL_LAYERS: "all"}
         top = self._model.num_layers - 1
-        if not isinstance(output_layer, int) or not ALL_LAYERS <= output_layer <= top:
+        if output_layer not in range(ALL_LAYERS, top + 1):
             raise InputError(
                 f"output_layer is {output_layer!r}; give -1 for the average of the layers, -2 for all of them, or "
                 f"one from 0 to {top}."
             )
-        return named.get(output_layer, output_layer)
+        named: dict[int, Layers] = {AVERAGE: "average", ALL_LAYERS: "all"}
+        layers = named.get(output_layer, output_layer)
+        sentences = read_word_lists(sents)
+        order = sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+        arrays = self._embed([sentences[number] for number in order], self.batch_size, layers)
+        return [arrays[place] for place in np.argsort(order)]

@@ -32,8 +32,6 @@ class ElmoModel(OldEmbedder):
 
     def load(self, directory: str | Path, max_batch_size: int = 32, full: bool = False) -> str:
         """Open a folder or a zip archive; `full` opens its TensorFlow checkpoint, with the softmax."""
-        if not isinstance(directory, str | Path):
-            raise InputError(f"directory is {directory!r}; give the folder or the zip archive of a model.")
         check_batch_size(max_batch_size, "max_batch_size")
         path = Path(directory) / PREFERRED_WEIGHTS
         source = path if path.is_file() and not full else directory

@@ -16,7 +16,7 @@ from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.sentence_input import as_plain, check_words
+from elmo.text.sentence_input import as_plain, read_word_lists
 from elmo.text.tokenize import split_on_spaces
 
 SIGNATURES = ("default", "tokens")
@@ -91,38 +91,27 @@ class Module(nn.Module):
 
 
 def _read_strings(inputs: Any) -> tuple[list[list[str]], int]:
-    texts = [] if isinstance(inputs, Mapping) else [_decode(text) for text in _plain_list(inputs)]
-    if not texts or not all(isinstance(text, str) for text in texts):
+    """Return the words of texts, and the number of words of the longest."""
+    texts = as_plain(inputs)
+    if not texts or isinstance(texts, str | Mapping):
         raise InputError(
             f"inputs is {inputs!r:.60}; the signature 'default' takes a list of strings, such as ['the cat is on "
             "the mat'], and lists of words need signature='tokens'."
         )
-    sentences = [[word.text for word in split_on_spaces(text)] for text in texts]
+    sentences = [[word.text for word in split_on_spaces(_decode(text))] for text in texts]
     return sentences, max(map(len, sentences))
 
 
 def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
-    is_pair = isinstance(inputs, Mapping) and set(inputs) == {"tokens", "sequence_len"}
-    rows, lengths = (_plain_list(inputs[name]) if is_pair else [] for name in ("tokens", "sequence_len"))
-    if not rows or len(rows) != len(lengths) or not all(isinstance(row, list | tuple) for row in rows):
+    """Return the words of rows up to their lengths, and the width of the rows."""
+    if not isinstance(inputs, Mapping) or set(inputs) != {"tokens", "sequence_len"}:
         raise InputError(
             f"inputs is {inputs!r:.60}; the signature 'tokens' takes lists of words and one length for each: "
             "{'tokens': [['the', 'cat'], ['cat', '']], 'sequence_len': [2, 1]}."
         )
-    sentences = []
-    for number, (row, length) in enumerate(zip(rows, lengths, strict=True)):
-        if not isinstance(length, int) or not 0 <= length <= len(row):
-            raise InputError(f"'sequence_len' has {length!r} at {number}; give a whole number from 0 to {len(row)}.")
-        sentences.append([_decode(word) for word in row[:length]])
-        check_words(sentences[-1], f"Sentence {number}")
-    return sentences, max(map(len, rows))
-
-
-def _plain_list(values: Any) -> list[Any]:
-    """Return numpy arrays and tensors as lists of plain strings and numbers, as a whole or item by item."""
-    values = as_plain(values)
-    usable = isinstance(values, Iterable) and not isinstance(values, str | bytes)
-    return [as_plain(value) for value in values] if usable else []
+    rows = read_word_lists([[_decode(word) for word in as_plain(row)] for row in as_plain(inputs["tokens"])])
+    lengths = as_plain(inputs["sequence_len"])
+    return [row[:length] for row, length in zip(rows, lengths, strict=True)], max(map(len, rows))
 
 
 def _decode(text: Any) -> Any:

@@ -215,7 +215,7 @@ def open_stream(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
     with ExitStack() as stack:
         packed = stack.enter_context(source.path.open("rb"))
         stream = stack.enter_context(decompress(packed, source.compression))
-        yield stream, packed.tell
+        yield stream, packed.tell if source.path.is_file() else lambda: 0  # a pipe cannot tell
 
 
 def decompress(packed: BinaryIO, compression: Compression | None) -> BinaryIO:

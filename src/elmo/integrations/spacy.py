@@ -11,7 +11,6 @@ from typing import Any, Union, cast
 import numpy as np
 import numpy.typing as npt
 
-from elmo.errors import InputError
 from elmo.inference.layers import Layers
 from elmo.integrations import (
     ModelSource,
@@ -193,11 +192,6 @@ def _has_vector(part: Doc | Span | Token) -> bool:
 
 def _similarity(part: Doc | Span | Token, other: Any) -> float:
     # Without this hook spaCy returns 1.0 for two tokens of one spelling, whatever their sentences.
-    if part.vector.shape != other.vector.shape:
-        raise InputError(
-            f"A vector of {len(part.vector)} dimensions cannot be compared with one of {len(other.vector)}; process "
-            "both texts with the same pipeline."
-        )
     norm = float(np.linalg.norm(part.vector) * np.linalg.norm(other.vector))
     return float(np.dot(part.vector, other.vector)) / norm if norm else 0.0
 

@@ -318,12 +318,9 @@ class ElmoTokenizer(PreTrainedTokenizer):
         """Return the ids of one text or of a list of texts, each a list of words with `is_split_into_words`."""
         single = isinstance(text, str) or (is_split_into_words and bool(text) and isinstance(text[0], str))
         features = []
-        for position, sentence in enumerate([text] if single else text):
-            if isinstance(sentence, (int, float)) or isinstance(sentence, str) is is_split_into_words:
-                raise InputError(
-                    f"Text {position} is {sentence!r:.60}; give a text, or a list of words with "
-                    "is_split_into_words=True."
-                )
+        for sentence in [text] if single else text:
+            if isinstance(sentence, str) is is_split_into_words:
+                raise InputError(f"{sentence!r:.60} is not a text, or not a list of words with is_split_into_words.")
             tokens = self._split(sentence)[: max_length if truncation else None]
             padded = pad_sentences(self.indexer, [[token.text for token in tokens]])
             feature = {name: tensor[0].tolist() for name, tensor in padded.items()}

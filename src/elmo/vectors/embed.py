@@ -172,19 +172,16 @@ def write_file(
     entries: Iterable[Entry],
     path: Path | None,
     settings: VectorSettings,
-    advance: Callable[[int], None] = lambda num_rows: None,
 ) -> tuple[int, int]:
     """Write the vectors of rows to one file, whose extension says its format, or as JSON lines to standard output.
 
-    Return the numbers of rows and words. Raises InputError for a row that cannot be read. `advance` is called with
-    the number of rows of each block.
+    Return the numbers of rows and words. Raises InputError for a row that cannot be read.
     """
     embedder, num_rows = RowEmbedder(model, settings), 0
     with _open_output(path, embedder.layout) as add:
         for block in embedder.blocks(entries):
             add(block)
             num_rows += len(block.rows)
-            advance(len(block.rows))
         for entry in embedder.broken:
             raise InputError(f"Row {entry.index + 1:,} {entry.row.reason}.")  # type: ignore[union-attr]
     return num_rows, embedder.num_words

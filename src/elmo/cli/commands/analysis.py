@@ -1,7 +1,7 @@
 """`elmo similarity`, `neighbors` and `senses`: what a model knows of words and texts."""
 
+import itertools
 from collections.abc import Iterator
-from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from elmo.analysis.neighbors import LayerNeighbors, Neighbors
+    from elmo.analysis.neighbors import Neighbors
     from elmo.analysis.senses import WordSenses
     from elmo.analysis.similarity import WordSimilarities
 
@@ -45,28 +45,23 @@ def similarity(
     """
     if by_layer and layers is not None:
         raise InputError("--by-layer shows every layer, so it takes no --layers; leave one of them out.")
-    if layers == "all":
-        raise InputError("--layers all gives a word several vectors; compare them with --by-layer.")
     from elmo.analysis import compare_texts, compare_words
-    from elmo.analysis.occurrences import read_query
 
     for sentence in sentences:
         check_text(sentence, "The sentence")
     meaning = None
-    if not any(find_marks(sentence) or "[" in sentence for sentence in sentences):
+    is_marked = any(find_marks(sentence) or "[" in sentence for sentence in sentences)
+    if not is_marked:
         if by_layer or layers is not None:
             raise InputError("Whole sentences are compared by one vector each; mark a word in brackets to use layers.")
-        result, shown = compare_texts(model.open(texts=sentences), sentences), sentences
+        result = compare_texts(model.open(texts=sentences), sentences)
     else:
-        for sentence in sentences:
-            read_query(sentence)  # reports mistakes before the model is opened
         chosen = options.read_layers(layers, names=options.ONE_VECTOR_LAYERS)
         opened = model.open(texts=sentences)
-        words = [read_query(sentence, tokenization=opened.tokenization) for sentence in sentences]
-        result = compare_words(opened, words, layers="all" if by_layer else chosen)
+        result = compare_words(opened, sentences, layers="all" if by_layer else chosen)
         if by_layer and opened.context is not None:
-            meaning = compare_words(opened, words, layers="meaning").cosines
-        shown = [word.mark() for word in result.words]
+            meaning = compare_words(opened, sentences, layers="meaning").cosines
+    shown = [word.mark() for word in result.words] if is_marked else sentences
     if json:
         values = result.to_dict()
         for pair in values["pairs"] if meaning is not None else ():
@@ -79,22 +74,21 @@ def similarity(
         print("\n".join(align_rows(_tabulate_layers(result, meaning) if by_layer else _tabulate_pairs(result))))
 
 
-def _tabulate_layers(result: "WordSimilarities", meaning: "NDArray[np.float64] | None") -> list[list[str]]:
-    """Return one row per pair with one column per layer, and one for the meaning if the model has it."""
-    names = [translate(f"layer {number}") for number in range(len(result.cosines))]
-    tables = [*result.cosines]
+def _tabulate_layers(result: "WordSimilarities", meaning: "NDArray[np.float64] | None") -> Iterator[list[str]]:
+    """Yield one row per pair with one column per layer, and one for the meaning if the model has it."""
+    tables = {translate(f"layer {number}"): cosines for number, cosines in enumerate(result.cosines)}
     if meaning is not None:
-        names, tables = [*names, translate("meaning")], [*tables, meaning]
-    pairs = [(pair["a"], pair["b"]) for pair in result.to_dict()["pairs"]]
-    return [["", *names], *([f"{a + 1} ~ {b + 1}", *(f"{table[a, b]:.3f}" for table in tables)] for a, b in pairs)]
+        tables[translate("meaning")] = meaning
+    yield ["", *tables]
+    for a, b in itertools.combinations(range(len(result.words)), 2):
+        yield [f"{a + 1} ~ {b + 1}", *(f"{cosines[a, b]:.3f}" for cosines in tables.values())]
 
 
-def _tabulate_pairs(result: "WordSimilarities") -> list[list[str]]:
-    """Return one row and one column per sentence."""
-    rows = [[" " * 5, *(str(number) for number in range(1, len(result.words) + 1))]]
+def _tabulate_pairs(result: "WordSimilarities") -> Iterator[list[str]]:
+    """Yield one row and one column per sentence."""
+    yield [" " * 5, *(str(number) for number in range(1, len(result.words) + 1))]
     for number, cosines in enumerate(result.cosines.tolist(), start=1):
-        rows.append([str(number), *(f"{value:.3f}" for value in cosines)])
-    return rows
+        yield [str(number), *(f"{value:.3f}" for value in cosines)]
 
 
 _CONTEXT_WORDS = 8
@@ -124,12 +118,11 @@ def neighbors(
       elmo neighbors --build index --corpus texts.txt.xz
       elmo neighbors "signed to do a Broadway [play]" --corpus index --match same
     """
-    if build is not None:
-        if sentence is not None:
-            raise InputError("--build only builds an index; leave out SENTENCE.")
-        return _build(build, corpus, layers, model, json)
-    if sentence is None:
+    if (build is None) == (sentence is None):
         raise InputError("Give a sentence with one [marked] word, or --build INDEX to build an index.")
+    if build is not None:
+        return _build(build, corpus, layers, model, json)
+    assert sentence is not None
     check_text(sentence, "The sentence")
     from elmo.analysis import find_neighbors
 
@@ -138,52 +131,38 @@ def neighbors(
         model.open(opened, texts=[sentence]), sentence, opened, layers=layers, words=match,
         top_k=top_k, reading=corpus.reading, progress=True,
     )  # fmt: skip
-    if not result.num_occurrences:
-        raise InputError("The corpus has no words; choose one that has some.")
-    print(to_json(result.to_dict()) if json else "\n".join(_describe_neighbors(result, match)))
+    print(to_json(result.to_dict()) if json else "\n".join(_describe_neighbors(result)))
 
 
 def _build(folder: Path, corpus: CorpusOptions, layers: list[str] | None, model: ModelOptions, as_json: bool) -> None:
-    if not corpus.corpus:
-        raise InputError("No text to build an index from; give files with --corpus.")
     from elmo.analysis import build_index
 
     with resumable():
         built = build_index(
-            model.open(), folder, corpus.corpus, layers=layers, reading=corpus.reading,
+            model.open(), folder, corpus.files, layers=layers, reading=corpus.reading,
             model_name=model.model, progress=True,
         )  # fmt: skip
     if as_json:
         print(to_json(built.manifest.to_dict()))
-    else:
-        say(
-            f"{folder} has {built.num_occurrences:,} occurrences; layers: {', '.join(map(str, built.manifest.layers))}."
-        )
+        return
+    say(f"{folder} has {built.num_occurrences:,} occurrences; layers: {', '.join(map(str, built.manifest.layers))}.")
 
 
-def _describe_neighbors(result: "Neighbors", match: str) -> Iterator[str]:
-    yield result.query.mark()
-    yield translate(f"Searched {result.num_occurrences:,} occurrences.")
-    for layer in result.layers:
-        yield ""
-        yield from _tabulate_neighbors(layer, result, match)
-
-
-def _tabulate_neighbors(layer: "LayerNeighbors", result: "Neighbors", match: str) -> Iterator[str]:
+def _describe_neighbors(result: "Neighbors") -> Iterator[str]:
     from elmo.analysis.layers import name_layer
 
-    contexts = [
-        f"{cosine:.3f}  {fit(occurrence.mark(_CONTEXT_WORDS), _CONTEXT_COLUMNS)}"
-        for occurrence, cosine in layer.neighbors
-    ]
-    if not contexts:
-        word = result.query.word
-        nothing = f"{word!r} does not occur there, except in the query." if match == "same" else "No results."
-        contexts = [f"       {translate(nothing)}"]
+    yield result.query.mark()
+    yield translate(f"Searched {result.num_occurrences:,} occurrences.")
     static = [f"{cosine:.3f}  {word}" for word, cosine in result.static]
-    yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0, no sentence')}"
-    for left, right in zip_longest(contexts, static, fillvalue=""):
-        yield f"{pad(left, _CONTEXT_COLUMNS + 7)}  {right}".rstrip()
+    for layer in result.layers:
+        contexts = [
+            f"{cosine:.3f}  {fit(occurrence.mark(_CONTEXT_WORDS), _CONTEXT_COLUMNS)}"
+            for occurrence, cosine in layer.neighbors
+        ]
+        yield ""
+        yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0, no sentence')}"
+        for left, right in itertools.zip_longest(contexts or [translate("No results.")], static, fillvalue=""):
+            yield f"{pad(left, _CONTEXT_COLUMNS + 7)}  {right}".rstrip()
 
 
 _SENSE_COLUMNS = 96

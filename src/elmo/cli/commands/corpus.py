@@ -166,7 +166,7 @@ def fuse(
     from elmo.fusion import fuse as add_context
 
     opened = PreparedCorpus.open(corpus)
-    elmo = files.open(model)
+    elmo = files.open_named(model)
     with progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance:
         fused = add_context(
             elmo, opened, vectors=vectors, num_words=words, dim=dim, window=window, focus=focus, share=share,

@@ -12,9 +12,6 @@ from elmo.cli.terminal import say
 from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Kind
-from elmo.files.work_folder import MANIFEST
-from elmo.language import translate
-from elmo.progress import progress_bar
 from elmo.vectors.settings import FILE_ENDINGS, DType, FileFormat, Pooling, Unit, VectorSettings
 
 _OUTPUT = (
@@ -82,16 +79,9 @@ class VectorOptions(ModelOptions):
         source = TextInput(self.inputs, self.text, output=path, kind=self.input_format, columns=columns_of(settings))
         model = self.open(texts=source.texts, state=self.state)
         settings = resolve(settings, model)
-        entries = (Entry(index, 0, row) for index, row in enumerate(source))
-        bytes_shown = 0
-        with progress_bar(unit="sentences", num_bytes=source.num_bytes, prints=path is None) as advance:
-
-            def advance_to(num_rows: int) -> None:
-                nonlocal bytes_shown
-                advance(source.bytes_read - bytes_shown, num_rows)
-                bytes_shown = source.bytes_read
-
-            num_rows, num_words = write_file(model, entries, path, settings, advance_to)
+        with source.rows("sentences", prints=path is None) as rows:
+            entries = (Entry(index, 0, row) for index, row in enumerate(rows))
+            num_rows, num_words = write_file(model, entries, path, settings)
         if path is not None:
             say(f"Wrote {path} (sentences: {num_rows:,}, words: {num_words:,}).")
 
@@ -103,21 +93,13 @@ class VectorOptions(ModelOptions):
             raise InputError(
                 "Sentences can be written to standard output or one file; give files, or -, to write a folder."
             )
-        if not files:
-            raise InputError("No input; give files, or - for standard input.")
-        if self.state == "carry":
-            raise InputError(
-                "--state carry reads one sentence after another, but the parts of a folder are computed "
-                "independently; write one file instead, such as vectors.h5."
-            )
         from elmo.vectors.embed import embed_files
         from elmo.vectors.writing import share_threads
 
         on_ray = self.engine == "ray"
         requested = (None, None) if on_ray else (self.workers, self.threads)
         num_workers, num_threads = share_threads(*requested, on_cpu=self.device == "cpu")
-        model = self.open(num_threads=num_threads)
-        before = _read_time(output)
+        model = self.open(num_threads=num_threads, state=self.state)
         with resumable():
             vectors = embed_files(
                 model, files, output, settings, input_format=self.input_format, on_error=self.on_error or "stop",
@@ -126,14 +108,12 @@ class VectorOptions(ModelOptions):
                 engine=self.engine or "local", address=self.address, force=self.force, progress=True,
             )  # fmt: skip
         counts = vectors.counts
-        facts = {"rows": counts.num_written, "words": counts.num_words, "vectors": counts.num_vectors}
-        if settings.unit == "spans":
-            facts["rows without a chosen word"] = counts.num_without_span
+        say(
+            f"Wrote {output} (rows: {counts.num_written:,}, words: {counts.num_words:,}, "
+            f"vectors: {counts.num_vectors:,})."
+        )
         if counts.num_rejected:
-            facts["rejected rows, see rejects.jsonl"] = counts.num_rejected
-        listed = ", ".join(f"{translate(name)}: {number:,}" for name, number in facts.items())
-        is_old = before is not None and _read_time(output) == before
-        say(f"{output} is already complete ({listed})." if is_old else f"Wrote {output} ({listed}).")
+            say(f"Rejected rows, see rejects.jsonl: {counts.num_rejected:,}.")
 
 
 _SETTINGS = (
@@ -195,7 +175,3 @@ def check_output(path: Path | None) -> Path | None:
             "name without an extension for a folder."
         )
     return path
-
-
-def _read_time(output: Path) -> int | None:
-    return (output / MANIFEST).stat().st_mtime_ns if (output / MANIFEST).is_file() else None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo.cli import options
-from elmo.cli.command import argument, option
+from elmo.cli.command import argument
 from elmo.cli.options import FilesOptions
 from elmo.cli.terminal import align_facts
 from elmo.errors import InputError
@@ -24,7 +24,6 @@ def info(
     files: FilesOptions,
     model: str | None = argument("MODEL", "A model, a folder of vectors, or a task; default: en-small.", None),
     json: options.AsJson = False,
-    checksums: bool = option("", "Read the whole of a folder of vectors and compare its checksums.", True),
 ) -> None:
     """Describe a model, a folder of vectors or a task.
 
@@ -35,24 +34,22 @@ def info(
       elmo info tagger
       elmo info en-pos
     """
-    facts = _describe(files, model, checksums=checksums)
+    facts = _describe(files, model)
     print(to_json(facts) if json else align_facts(facts))
 
 
-def _describe(files: FilesOptions, name: str | None, *, checksums: bool) -> dict[str, Any]:
+def _describe(files: FilesOptions, name: str | None) -> dict[str, Any]:
     if name is not None and files.format is None and Path(name).is_dir():
         from elmo.vectors.folder import VECTORS
 
         if VECTORS.is_described(Path(name)):
-            return _describe_vectors(Path(name), checksums=checksums)
+            return _describe_vectors(Path(name))
         if (task := read_json(Path(name) / TASK_FILE)) is not None:
             return task
     from elmo.tasks.taggers import describe_tagger, list_taggers
 
     if name in list_taggers() and not Path(name).exists():
         return describe_tagger(name)
-    if not checksums:
-        raise InputError("--no-checksums is for folders of vectors; leave it out for a model.")
     from elmo.checkpoint.folder import check_content_hash
     from elmo.checkpoint.open import is_archive
     from elmo.checkpoint.source import DEFAULT_MODEL, find_model
@@ -103,7 +100,7 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
     }
 
 
-def _describe_vectors(folder: Path, *, checksums: bool) -> dict[str, Any]:
+def _describe_vectors(folder: Path) -> dict[str, Any]:
     """Return the facts about a folder as plain JSON values; InputError if it is damaged or not finished."""
     from elmo.vectors.folder import VECTORS, read_manifest
 
@@ -115,12 +112,12 @@ def _describe_vectors(folder: Path, *, checksums: bool) -> dict[str, Any]:
         )
     num_bytes = sum(file["num_bytes"] for file in manifest.files.values())
     with progress_bar(unit="files", num_bytes=num_bytes) as advance:
-        VECTORS.verify(folder, manifest.files, checksums=checksums, advance=lambda size: advance(size, 0))
+        VECTORS.verify(folder, manifest.files, advance=lambda size: advance(size, 0))
     names = ("format", "version", "made_with", "model", "settings", "vector_shape", "counts")
     return {
         **{name: manifest.values[name] for name in names},
         "num_parts": len(manifest.parts),
         "inputs": manifest.values["inputs"],
         "num_bytes": num_bytes,
-        "verified": "checksums" if checksums else "sizes",
+        "verified": "checksums",
     }

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -14,8 +14,6 @@ from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, check_text
 from elmo.language import translate
-from elmo.progress import progress_bar
-from elmo.text.tokenize import split_sentences
 
 if TYPE_CHECKING:
     from elmo.inference.scoring import Evaluation, SentenceScore
@@ -52,28 +50,25 @@ def score(
 
     source = TextInput(inputs, text, columns=Columns(column))
     elmo = model.open(texts=source.texts, state=state)
-    rows, index, bytes_shown = iter(source), 0, 0
-    with progress_bar(unit="sentences", num_bytes=source.num_bytes, prints=True) as advance:
+    indexes = count()
+    with source.rows("sentences", prints=True) as rows:
         # Sentences of one batch start in the same state, so carrying it over needs batches of one.
         while window := list(islice(rows, 1 if state == "carry" else _SENTENCES_AT_ONCE)):
             scores = elmo.score([row.content for row in window], split_on_spaces=split_on_spaces)
-            for row, scored in zip(window, scores, strict=True):
+            for index, row, scored in zip(indexes, window, scores, strict=False):
                 if json:
                     print(to_json(_to_object(index, scored, by_word=by_word)))
-                else:
-                    unknown = "  " + translate(f"({scored.num_unknown} unknown)") if scored.num_unknown else ""
-                    print(f"{scored.perplexity:>10,.2f}  {text_of(row)}".rstrip() + unknown)
-                    for line in _to_lines(scored, elmo) if by_word else ():
-                        print(line)
-                index += 1
-            advance(source.bytes_read - bytes_shown, len(window))
-            bytes_shown = source.bytes_read
+                    continue
+                unknown = "  " + translate(f"({scored.num_unknown} unknown)") if scored.num_unknown else ""
+                print(f"{scored.perplexity:>10,.2f}  {text_of(row)}".rstrip() + unknown)
+                for line in _to_lines(scored, elmo) if by_word else ():
+                    print(line)
 
 
 def substitutes(
     sentence: options.MarkedSentence,
     model: ModelOptions,
-    top_k: int = option("--top-k", "Number of words to print.", 10),
+    top_k: int = option("--top-k", "Number of words to print.", 10, min=1),
     punctuation: bool = option("--punctuation", "Include punctuation.", False),
     same_word: bool = option("--same-word", "Include the marked word itself.", False),
     json: options.AsJson = False,
@@ -87,13 +82,7 @@ def substitutes(
     Example:
       elmo substitutes "I was born in [Paris]" --top-k 5
     """
-    from elmo.text.sentence_input import read_marked
-    from elmo.text.tokenize import tokenize
-
     check_text(sentence, "The sentence")
-    if top_k < 1:
-        raise InputError(f"--top-k is {top_k}; it must be at least 1.")
-    read_marked(sentence, tokenize)  # reports mistakes before the model is opened
     elmo = model.open(texts=[sentence])
     words = elmo.substitutes(sentence, top_k=top_k, punctuation=punctuation, same_word=same_word)
     if json:
@@ -151,27 +140,17 @@ def evaluate(
       elmo evaluate heldout.txt --model my-model --split-on-spaces
     """
     from elmo.cli.text_input import TextInput, text_of
+    from elmo.corpus.rows import Columns
 
     for name in texts:
         if name != STDIN and not Path(name).is_file():
             raise InputError(f"{name!r} is no text file; name the text, or -, and the model with --model.")
-    source = TextInput(texts)
+    source = TextInput(texts, columns=Columns(split=split))
     elmo = model.open(state=state)
     from elmo.inference.scoring import evaluate_text
 
-    with progress_bar(unit="lines", num_bytes=source.num_bytes, prints=False) as advance:
-
-        def read() -> Iterator[str]:
-            bytes_shown = 0
-            for row in source:
-                yield text_of(row)
-                advance(source.bytes_read - bytes_shown)
-                bytes_shown = source.bytes_read
-
-        sentences = read()
-        if split == "sentences":
-            sentences = (sentence for line in read() for sentence in split_sentences(line))
-        evaluation = evaluate_text(elmo, sentences, split_on_spaces=split_on_spaces)
+    with source.rows("lines") as rows:
+        evaluation = evaluate_text(elmo, map(text_of, rows), split_on_spaces=split_on_spaces)
     facts = _describe_evaluation(elmo, evaluation)
     print(to_json(facts) if json else align_facts(facts))
 

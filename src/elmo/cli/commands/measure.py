@@ -9,7 +9,6 @@ from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import FilesOptions, ModelOptions, read_pairs
 from elmo.cli.terminal import align_rows, markdown_table
-from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.rows import to_json
 from elmo.heap import reuse_large_blocks
@@ -20,72 +19,50 @@ if TYPE_CHECKING:
     from elmo.tasks.probes import ProbeResult, Score
 
 SENTENCES_AT_ONCE = (1, 16, 1024)
-NUM_SENTENCES = 4096  # at most, from the text or generated; they are embedded again and again
-GENERATED_WORDS, GENERATED_LENGTH = 30_000, 24
+NUM_SENTENCES, NUM_DISTINCT_WORDS, MEAN_WORDS = 4096, 30_000, 24
 
 
 def bench(
     files: FilesOptions,
-    inputs: options.RowFiles = None,
     model: options.ModelName = None,
-    precision: list[str] | None = option("", "float32, int8 or auto; repeatable.", None, shown="float32 and int8"),
-    at_once: list[int] | None = option("", "Sentences per call; repeatable.", None, shown="1, 16, 1024", min=1),
-    seconds: float = option("--seconds X", "Duration of each measurement.", 3.0),
+    seconds: float = option("--seconds X", "Duration of each measurement.", 3.0, min=0.001),
     threads: options.Threads = None,
-    split_on_spaces: options.SplitOnSpaces = False,
     json: options.AsJson = False,
 ) -> None:
-    """Measure throughput and latency.
+    """Measure throughput and latency in float32 and int8.
 
-    Without a text, sentences are generated whose word frequencies follow Zipf's law.
+    The sentences are generated; their word frequencies follow Zipf's law.
 
     \b
     Example:
-      elmo bench sentences.txt --precision int8 --at-once 1
+      elmo bench --model en-small --threads 1
     """
-    if not 0 < seconds <= 3600:
-        raise InputError(f"--seconds is {seconds:g}; give more than 0 and at most 3600.")
-    sentences = [] if inputs else list(_generate_sentences())
+    sentences = list(_generate_sentences())
     reuse_large_blocks()
     measurements: list[dict[str, Any]] = []
-    for name in precision or ["float32", "int8"]:
-        elmo = files.open(model, precision=name, num_threads=threads)
-        sentences = sentences or _read_sentences(elmo, inputs or [], split_on_spaces)
-        for number in at_once or SENTENCES_AT_ONCE:
-            measurements.append(_measure(elmo, sentences, number, seconds))
-    summary = {
-        "num_sentences": len(sentences),
-        "mean_words": sum(map(len, sentences)) / len(sentences),
-        "num_threads": elmo.num_threads,
-        "measurements": measurements,
-    }
-    print(to_json(summary) if json else "\n".join(_describe_measurements(summary)))
-
-
-def _read_sentences(model: "Elmo", inputs: list[str], split_on_spaces: bool) -> list[list[str]]:
-    from elmo.cli.text_input import TextInput
-
-    contents = (row.content for row in TextInput(inputs))
-    read = (
-        content
-        if isinstance(content, list)
-        else [word.text for word in model.tokenize(content, split_on_spaces=split_on_spaces)]
-        for content in contents
-    )
-    sentences = list(itertools.islice((words for words in read if words), NUM_SENTENCES))
-    if not sentences:
-        raise InputError("The text has no words to measure with; check the file.")
-    return sentences
+    for precision in ("float32", "int8"):
+        elmo = files.open_named(model, precision=precision, num_threads=threads)
+        measurements += [_measure(elmo, sentences, at_once, seconds) for at_once in SENTENCES_AT_ONCE]
+    if json:
+        print(to_json({"num_threads": elmo.num_threads, "measurements": measurements}))
+        return
+    rows = [list(map(translate, ("precision", "at once", "words/s", "ms", "cached")))]
+    for row in measurements:
+        rate = f"{row['words_per_second']:,.0f}"
+        cells = [row["precision"], f"{row['at_once']:,}", rate, f"{row['milliseconds']:.2f}", f"{row['hit_rate']:.0%}"]
+        rows.append(cells)
+    print("\n".join(align_rows(rows)))
+    print(translate("ms: milliseconds per call (median); cached: words found in the word cache"))
 
 
 def _generate_sentences() -> Iterator[list[str]]:
     import numpy as np
 
     generator = np.random.default_rng(0)
-    shares = 1 / np.arange(1, GENERATED_WORDS + 1)
+    shares = 1 / np.arange(1, NUM_DISTINCT_WORDS + 1)
     for _ in range(NUM_SENTENCES):
-        length = max(1, generator.poisson(GENERATED_LENGTH))
-        ranks = generator.choice(GENERATED_WORDS, length, p=shares / shares.sum())
+        length = max(1, generator.poisson(MEAN_WORDS))
+        ranks = generator.choice(NUM_DISTINCT_WORDS, length, p=shares / shares.sum())
         # Rare words are longer: the rank, spelled with letters as digits.
         yield [np.base_repr(7 * int(rank) ** 2 + 11, 26).lower() for rank in ranks]
 
@@ -97,35 +74,20 @@ def _measure(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: f
     model.embed(sentences[:at_once])
     model.clear_cache()
     remaining = itertools.cycle(sentences)
-    num_words, elapsed_seconds, call_seconds = 0, 0.0, []
-    while elapsed_seconds < seconds:
+    num_words, call_seconds = 0, [0.0]
+    while sum(call_seconds) < seconds:
         batch = list(itertools.islice(remaining, at_once))
         start = time.perf_counter()
         model.embed(batch)
         call_seconds.append(time.perf_counter() - start)
-        elapsed_seconds += call_seconds[-1]
         num_words += sum(map(len, batch))
     return {
         "precision": model.precision,
         "at_once": at_once,
-        "words_per_second": num_words / elapsed_seconds,
-        "milliseconds_per_sentence": 1000 * statistics.median(call_seconds) if at_once == 1 else None,
+        "words_per_second": num_words / sum(call_seconds),
+        "milliseconds": 1000 * statistics.median(call_seconds[1:]),
         "hit_rate": model.cache_info().hit_rate,
     }
-
-
-def _describe_measurements(summary: dict[str, Any]) -> Iterator[str]:
-    yield translate(
-        f"{summary['num_sentences']:,} sentences of {summary['mean_words']:.1f} words, {summary['num_threads']} threads"
-    )
-    rows = [["precision", "at once", "words/s", "ms", "cached"]]
-    for row in summary["measurements"]:
-        milliseconds = row["milliseconds_per_sentence"]
-        shown = "-" if milliseconds is None else f"{milliseconds:.2f}"
-        rate = f"{row['words_per_second']:,.0f}"
-        rows.append([row["precision"], f"{row['at_once']:,}", rate, shown, f"{row['hit_rate']:.0%}"])
-    yield from align_rows([list(map(translate, rows[0])), *rows[1:]])
-    yield translate("ms: milliseconds per sentence, one per call (median); cached: words found in the word cache")
 
 
 _MOST_COLUMNS = 4

@@ -165,7 +165,7 @@ def onnx(
     """
     from elmo.integrations.onnx import export_onnx
 
-    opened = files.open(model)
+    opened = files.open_named(model)
     export_onnx(opened, output)
     size = output.stat().st_size / 1e6
     say(f"Wrote {output}: {opened.num_layers} layers of {opened.dim} dimensions, {size:,.1f} MB.")
@@ -192,6 +192,6 @@ def word2vec(
         _check_words(words, listed)
     from elmo.integrations.word2vec import write_word2vec
 
-    opened = files.open(model)
+    opened = files.open_named(model)
     num_words = write_word2vec(opened, output, listed, binary=binary)
     say(f"Wrote {output}: {num_words:,} words of {opened.config.encoder.output_dim} dimensions.")

@@ -1,6 +1,5 @@
 """`elmo plot KIND`: pictures of what was measured, each kind a command."""
 
-import dataclasses
 from pathlib import Path
 from typing import Annotated
 
@@ -9,9 +8,7 @@ from elmo.cli.command import argument, option
 from elmo.cli.options import CorpusOptions, MaxOccurrences, ModelOptions, OneLayer, Seed
 from elmo.cli.terminal import say
 from elmo.extras import require
-from elmo.files.rows import to_json
 from elmo.files.sources import check_text
-from elmo.language import translate
 
 PictureFile = Annotated[Path, option("--output -o FILE", "Picture to write, .png or .svg.")]
 
@@ -22,7 +19,6 @@ def similarity(
     layers: options.Layers = None,
     output: PictureFile = Path("similarity.png"),
     split_on_spaces: options.SplitOnSpaces = False,
-    json: options.AsJson = False,
     *,
     model: ModelOptions,
 ) -> None:
@@ -39,11 +35,11 @@ def similarity(
         check_text(sentence, "The sentence")
     check_output(output)
     elmo = model.open(texts=[first, second])
-    tokens = (elmo.tokenize(sentence, split_on_spaces=split_on_spaces) for sentence in (first, second))
-    words = [[word.text for word in sentence] for sentence in tokens]
-    maps = compare_sentences(elmo, words[0], words[1], layers=layers)
-    draw_similarity_map(maps, output)
-    print(to_json([one.to_dict() for one in maps]) if json else translate(f"Wrote {output}."))
+    words = [
+        [word.text for word in elmo.tokenize(sentence, split_on_spaces=split_on_spaces)] for sentence in (first, second)
+    ]
+    draw_similarity_map(compare_sentences(elmo, *words, layers=layers), output)
+    say(f"Wrote {output}.")
 
 
 def map(
@@ -54,7 +50,6 @@ def map(
     max_occurrences: MaxOccurrences = 500,
     output: PictureFile = Path("map.png"),
     seed: Seed = 0,
-    json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
     """Plot the occurrences of a word in two dimensions.
@@ -74,15 +69,11 @@ def map(
     layers = [choose_layer(layer, elmo)]
     sense_map = map_senses(elmo, occurrences, layers=layers, seed=seed, progress=True)
     draw_senses(sense_map, output)
-    num_senses = len(sense_map.names)
-    message = f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {num_senses} group(s)."
-    print(to_json(sense_map.to_dict()) if json else translate(message))
+    say(f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {len(sense_map.names)} group(s).")
 
 
 def training(
-    run: Annotated[Path, argument("RUN", "Folder of a training run.")],
-    output: PictureFile = Path("training.png"),
-    json: options.AsJson = False,
+    run: Annotated[Path, argument("RUN", "Folder of a training run.")], output: PictureFile = Path("training.png")
 ) -> None:
     """Plot the curves of a training run.
 
@@ -94,18 +85,12 @@ def training(
     from elmo.analysis import draw_training_curves
 
     draw_training_curves(run, output)
-    if json:
-        from elmo.pretrain.metrics import read_metrics
-
-        print(to_json(list(read_metrics(run))))
-        return
     say(f"Wrote {output}.")
 
 
 def mixing(
     tasks: Annotated[list[Path], argument("TASK", "Folders of trained tasks, or of comparisons.")],
     output: PictureFile = Path("mixing.png"),
-    json: options.AsJson = False,
 ) -> None:
     """Plot the weight of each layer in tasks.
 
@@ -118,16 +103,13 @@ def mixing(
     require("torch", "tasks", "elmo plot mixing")
     from elmo.analysis import draw_mixing_weights, mixing_weights
 
-    mixes = [mix for task in tasks for mix in mixing_weights(task)]
-    draw_mixing_weights(mixes, output)
-    print(to_json([mix.to_dict() for mix in mixes]) if json else translate(f"Wrote {output}."))
+    draw_mixing_weights([mix for task in tasks for mix in mixing_weights(task)], output)
+    say(f"Wrote {output}.")
 
 
 def learning(
     comparison: Annotated[Path, argument("RUN", "Folder that `elmo task train --compare --fractions …` wrote.")],
     output: PictureFile = Path("learning.png"),
-    title: str | None = option("--title TEXT", "Title of the picture.", None, shown="the name of the folder"),
-    json: options.AsJson = False,
 ) -> None:
     """Plot the learning curves of a comparison.
 
@@ -136,8 +118,7 @@ def learning(
       elmo plot learning compared --output learning.png
     """
     require("torch", "tasks", "elmo plot learning")
-    from elmo.analysis.pictures import draw_learning_curves, read_comparison
+    from elmo.analysis import draw_learning_curves
 
-    draw_learning_curves(comparison, output, title=title)
-    rows = [dataclasses.asdict(row) for row in read_comparison(comparison)]
-    print(to_json(rows) if json else translate(f"Wrote {output}."))
+    draw_learning_curves(comparison, output)
+    say(f"Wrote {output}.")

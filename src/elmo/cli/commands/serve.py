@@ -11,8 +11,6 @@ from elmo.extras import require
 from elmo.language import translate
 from elmo.serve.settings import Settings, read_settings
 
-PACKAGES = ("fastapi", "orjson", "prometheus_client", "pydantic", "uvicorn")
-
 
 def serve(
     models: list[str] | None = argument(
@@ -35,7 +33,7 @@ def serve(
       elmo serve my-model
       elmo serve en=my-model small --index index --task entities --port 8080
     """
-    _check_packages()
+    require("fastapi", "serve", "elmo serve")
     from elmo.serve.server import run
 
     def announce(address: str) -> None:
@@ -64,16 +62,10 @@ def page(
       elmo page --output site
       python -m http.server --directory site
     """
-    _check_packages()
+    require("fastapi", "serve", "elmo page")
     from elmo.serve.page_folder import write_page
     from elmo.serve.served import open_served
 
     settings = Settings(models=tuple(models or ()), local_files_only=local_files_only)
     num_bytes = write_page(open_served(settings), output, vocabulary_size)
     say(f"Wrote {output}, {num_bytes / 1e6:.1f} MB; serve it with any web server.")
-
-
-def _check_packages() -> None:
-    """Raise ConfigError with the extra to install if a package of the server is missing."""
-    for package in PACKAGES:
-        require(package, "serve", "elmo serve")

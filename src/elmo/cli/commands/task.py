@@ -9,10 +9,8 @@ from itertools import islice, tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import click
-
 from elmo.cli import options
-from elmo.cli.command import argument, option
+from elmo.cli.command import argument, given_flags, option
 from elmo.cli.options import read_pairs
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
@@ -21,16 +19,14 @@ from elmo.extras import require
 from elmo.files.durable import output_file
 from elmo.files.sources import STDIN, Lines, check_text
 from elmo.heap import reuse_large_blocks
-from elmo.language import translate
 from elmo.tasks.examples import locate_words
 from elmo.tasks.settings import DEFAULT_CACHE_BYTES, DEFAULTS, ReadSettings, TaskOptions, TaskSettings
 
 if TYPE_CHECKING:
-    from elmo.tasks import Tagger, Task, TaskResult
+    from elmo.tasks import ComparisonSettings, Tagger, Task, TaskResult
 
 GIGABYTE = 2**30
 SENTENCES_AT_ONCE = 256
-_COMPARE_FLAGS = ("--variants", "--encoder", "--seeds", "--fractions", "--keep-runs")
 _SHOWN = {name: "depends on the family" for changes in DEFAULTS.values() for name in changes}
 
 TaskFolder = Annotated[str, argument("TASK", "A folder that `elmo task train` wrote, or a name such as en-pos.")]
@@ -59,6 +55,45 @@ class ComputingOptions:
         return load(task, bilm=self.bilm, precision=self.precision, device=self.device, num_threads=self.threads)
 
 
+@dataclasses.dataclass(frozen=True)
+class ComparisonOptions:
+    """Which runs --compare consists of."""
+
+    variants: Annotated[
+        str,
+        option(
+            "--variants NAMES",
+            "Variants of --compare: baseline, top, learned, concat, output, both, context_concat, tuned, "
+            "encoder; for classification also tfidf and pooled.",
+            shown="baseline, learned and, where possible, tfidf and encoder",
+        ),
+    ] = ""
+    encoder: Annotated[
+        str | None,
+        option("--encoder NAME", "Hugging Face encoder of the variant encoder.", shown="MiniLM if it is installed"),
+    ] = None
+    seeds: Annotated[int, option("--seeds N", "Number of seeds of --compare, from --seed on.", min=1)] = 3
+    fractions: Annotated[str, option("--fractions NUMBERS", "Fractions of the training data of --compare.")] = "1"
+    keep_runs: Annotated[bool, option("--keep-runs", "Keep each run of --compare as a task, not only its scores.")] = (
+        False
+    )
+
+    def read(self, first_seed: int) -> "ComparisonSettings":
+        """Return the settings of the comparison."""
+        from elmo.tasks import ComparisonSettings
+
+        names = tuple(name.strip() for name in self.variants.split(",") if name.strip())
+        try:
+            fractions = tuple(sorted({float(part) for part in self.fractions.split(",")}))
+        except ValueError:
+            fractions = ()
+        if not fractions or not all(0 < fraction <= 1 for fraction in fractions):
+            raise InputError(
+                f"--fractions is {self.fractions!r}; give numbers above 0 and at most 1, as in 0.01,0.1,1."
+            )
+        return ComparisonSettings(names, tuple(range(first_seed, first_seed + self.seeds)), fractions, self.encoder)
+
+
 def tag(
     inputs: options.Rows = None,
     text: options.Texts = None,
@@ -83,14 +118,15 @@ def tag(
     from elmo.files.rows import to_json
     from elmo.tasks.taggers import Tagger, choose_tagger, load
 
-    tagger, rows = None, iter(TextInput(inputs, text, columns=Columns(column)))
-    while window := [row.content for row in islice(rows, SENTENCES_AT_ONCE)]:
-        if tagger is None:
-            words = (word for content in window for word in ([content] if isinstance(content, str) else content))
-            tagger = cast(Tagger, load(choose_tagger(task, words), precision=precision, num_threads=threads))
-        examples = tagger.read_items(window)
-        for example, prediction in zip(examples, tagger.predict_examples(examples), strict=True):
-            print(to_json(tagger.to_json(example, prediction)) if as_json else _mark_tags(example, prediction))
+    tagger = None
+    with TextInput(inputs, text, columns=Columns(column)).rows("sentences", prints=True) as rows:
+        while window := [row.content for row in islice(rows, SENTENCES_AT_ONCE)]:
+            if tagger is None:
+                words = (word for content in window for word in ([content] if isinstance(content, str) else content))
+                tagger = cast(Tagger, load(choose_tagger(task, words), precision=precision, num_threads=threads))
+            examples = tagger.read_items(window)
+            for example, prediction in zip(examples, tagger.predict_examples(examples), strict=True):
+                print(to_json(tagger.to_json(example, prediction)) if as_json else _mark_tags(example, prediction))
 
 
 def _mark_tags(example: Any, prediction: Any) -> str:
@@ -123,22 +159,10 @@ def train(
         "--set NAME=VALUE", "A setting such as network.dim=300; repeatable.", None, shown=False
     ),
     compare: bool = option("--compare", "Train variants on the same seeds and print a table.", False),
-    variants: str = option(
-        "--variants NAMES",
-        "Variants of --compare: baseline, top, learned, concat, output, both, context_concat, tuned, "
-        "encoder; for classification also tfidf and pooled.",
-        "",
-        shown="baseline, learned and, where possible, tfidf and encoder",
-    ),
-    encoder: str | None = option(
-        "--encoder NAME", "Hugging Face encoder of the variant encoder.", None, shown="MiniLM if it is installed"
-    ),
-    seeds: int = option("--seeds N", "Number of seeds of --compare, from --seed on.", 3, min=1),
-    fractions: str = option("--fractions NUMBERS", "Fractions of the training data of --compare.", "1"),
-    keep_runs: bool = option("--keep-runs", "Keep each run of --compare as a task, not only its scores.", False),
+    *,
+    compared: ComparisonOptions,
     threads: Threads = None,
     as_json: options.AsJson = False,
-    *,
     settings: Annotated[dict[str, Any], TaskSettings, _SHOWN],
     data: Annotated[dict[str, Any], TaskOptions, {"cache_bytes": str(DEFAULT_CACHE_BYTES // GIGABYTE)}],
 ) -> None:
@@ -156,13 +180,9 @@ def train(
     from elmo import tasks
 
     reuse_large_blocks()
-    named = [flag for flag in _given_flags() if flag not in ("--resume", "--json", "--threads")]
-    of_compare = [flag for flag in named if flag in _COMPARE_FLAGS]
-    if not compare and of_compare:
-        raise InputError(f"{', '.join(of_compare)} belongs to --compare; give that too, or leave it out.")
     if resume is not None:
-        if named:
-            raise InputError(f"--resume continues with the settings of the run, so it takes no {', '.join(named)}.")
+        if unused := given_flags(except_for="--resume --json --threads"):
+            raise InputError(f"--resume continues with the settings of the run, so it takes no {unused}.")
         with resumable(lambda: _resuming(resume)):
             return _report(tasks.resume(resume, progress=True), as_json=as_json)
     if family is None or train is None or output is None:
@@ -174,32 +194,18 @@ def train(
     files: dict[str, Any] = {"kind": family, "dev": dev, "test": test, "model": model, "output": output}
     files |= {"settings": changes, "options": _read_options(data, threads), "progress": True}
     if not compare:
+        if compared != ComparisonOptions():
+            raise InputError("--variants, --encoder, --seeds, --fractions and --keep-runs need --compare.")
         with resumable(lambda: _resuming(output)):
             return _report(tasks.train(train, **files), as_json=as_json)
-    first = changes.get("fit.seed", 0)
-    comparison = tasks.ComparisonSettings(
-        tuple(name.strip() for name in variants.split(",") if name.strip()),
-        tuple(range(first, first + seeds)),
-        _read_fractions(fractions),
-        encoder,
-    )
+    comparison = compared.read(changes.get("fit.seed", 0))
     with resumable():
-        rows = tasks.compare(train, comparison=comparison, keep_runs=keep_runs, **files)
+        rows = tasks.compare(train, comparison=comparison, keep_runs=compared.keep_runs, **files)
     if len(comparison.fractions) > 1:
         from elmo.analysis import draw_learning_curves
 
         draw_learning_curves(output, output / "learning-curve.png", title=f"{family}: {Path(train).name}")
     print(json.dumps([dataclasses.asdict(row) for row in rows]) if as_json else tasks.format_table(rows))
-
-
-def _given_flags() -> list[str]:
-    """Return the options and arguments that the user gave, in the order of the help page."""
-    context = click.get_current_context()
-    return [
-        parameter.opts[0] if parameter.param_type_name == "option" else (parameter.metavar or "").strip("[]")
-        for parameter in context.command.params
-        if parameter.name and getattr(context.get_parameter_source(parameter.name), "name", "") == "COMMANDLINE"
-    ]
 
 
 def _resuming(folder: Path) -> list[str] | None:
@@ -221,16 +227,6 @@ def _read_options(chosen: dict[str, Any], threads: int | None) -> TaskOptions:
 
 def _make_read_settings(chosen: dict[str, Any]) -> ReadSettings:
     return ReadSettings(**{**chosen, "columns": read_pairs(chosen.get("columns"), "--column")})
-
-
-def _read_fractions(text: str) -> tuple[float, ...]:
-    try:
-        fractions = tuple(sorted({float(part) for part in text.split(",")}))
-    except ValueError:
-        fractions = ()
-    if not fractions or not all(0 < fraction <= 1 for fraction in fractions):
-        raise InputError(f"--fractions is {text!r}; give numbers above 0 and at most 1, as in 0.01,0.1,1.")
-    return fractions
 
 
 def _report(result: "TaskResult", *, as_json: bool) -> None:
@@ -308,9 +304,6 @@ def predict(
         raise InputError(f"{path} is both input and output; give --output another name.")
     asked = _make_read_settings(read)
     opened = computing.open(task, "predict")
-    if not text and path == STDIN and sys.stdin is not None and sys.stdin.isatty():
-        message = translate("reading standard input; write one sentence per line, then Ctrl-D.")
-        print(f"elmo: {message}", file=sys.stderr)
     source = Lines(path, texts=text) if text else path
     reader, _ = open_input(source, opened.family, opened.read, asked, sense_entries=opened.sense_entries)
     ahead, examples = tee(reader)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo.cli import options
-from elmo.cli.command import argument, option
+from elmo.cli.command import argument, given_flags, option
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
 from elmo.errors import InputError
@@ -56,22 +56,16 @@ def train(
     from elmo.checkpoint.source import RUN_FILE
     from elmo.pretrain import launch
 
+    if resume is not None and (unused := given_flags(except_for="--resume --device --threads")):
+        raise InputError(f"--resume continues with the settings of the run, so it takes no {unused}.")
     folder = output or resume
-    if folder is None or (corpus is None) == (resume is None):
+    if folder is None or (corpus or resume) is None:
         raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to resume one.")
-    changes = options.read_changes(set_)
-    new_only = {
-        "--output": output, "--preset": preset, "--config": config, "--set": set_, "--validation": validation,
-        "--init": init, "--teacher": teacher, "--teacher-words": teacher_words,
-        "--teacher-sentences": teacher_sentences,
-    }  # fmt: skip
     with resumable(lambda: ["train", "--resume", str(folder)] if (folder / RUN_FILE).exists() else None):
-        if resume is not None:
-            if unused := [name for name, value in new_only.items() if value is not None]:
-                raise InputError(f"--resume uses the settings of the run, so it takes no {', '.join(unused)}.")
-            result = launch.resume_training(resume, device=device, progress=True)
+        if corpus is None:
+            result = launch.resume_training(folder, device=device, progress=True)
         else:
-            assert corpus is not None
+            changes = options.read_changes(set_)
             distilled = {"model": teacher, "words": teacher_words, "sentences": teacher_sentences}
             changes |= {f"teacher.{name}": value for name, value in distilled.items() if value is not None}
             result = launch.train(
