@@ -45,6 +45,12 @@ def _number(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
     return field(default=default, metadata=bounds)
 
 
+def option(default: Any, help: str, spec: str = "", **bounds: float) -> Any:
+    """Declare a field that the command line sets too; `spec` is its flag, and the name of the value."""
+    flag, _, metavar = spec.partition(" ")
+    return field(default=default, metadata={"help": help, "flag": flag, "metavar": metavar, **bounds})
+
+
 _count = functools.partial(_number, above=0, most=LARGEST_TABLE)
 _size = functools.partial(_number, above=0, most=LARGEST_DIM)
 _weight = functools.partial(_number, least=0)

@@ -78,7 +78,7 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
         (["a [b]"], "No corpus was given"),
         (["--corpus", "x.txt"], "Give a sentence with one [marked] word"),
         (["--build", "i"], "No corpus was given"),
-        (["a [b]", "--build", "i", "--corpus", "x.txt"], "leave out SENTENCE"),
+        (["a [b]", "--build", "i", "--corpus", "x.txt"], "or --build INDEX"),
         (["a [b]", "--corpus", "nothing.txt"], "No such file: 'nothing.txt'"),
         (["a [b]", "--corpus", "-"], "can be read only once"),
     ],

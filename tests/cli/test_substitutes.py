@@ -35,7 +35,7 @@ def test_json(run: Run, language_folder):
     [
         (["no mark"], "'no mark' has 0 marked words"),
         (["the [central bank]"], "The brackets hold 2 words"),
-        (["[a]", "--top-k", "0"], "--top-k is 0"),
+        (["[a]", "--top-k", "0"], "'--top-k'"),
     ],
 )
 def test_mistakes(run: Run, language_folder, arguments, message):

@@ -12,7 +12,7 @@ from elmo import Elmo, InputError
     "command",
     [
         ["embed", "FILE"], ["embed", "FILE", "-o", "vectors"], ["encode", "FILE"], ["score", "FILE"],
-        ["evaluate", "FILE"], ["prepare", "FILE", "-o", "corpus"], ["bench", "FILE"],
+        ["evaluate", "FILE"], ["prepare", "FILE", "-o", "corpus"],
         ["neighbors", "a [bank]", "--corpus", "FILE"], ["task", "train", "pos", "--train", "FILE", "-o", "run"],
     ],
 )  # fmt: skip

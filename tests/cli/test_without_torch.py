@@ -60,7 +60,7 @@ READING = [
     ["senses", "bank", "--corpus", "text.txt", "--json"],
     ["plot", "similarity", "the bank", "a river", "--output", "picture.png"],
     ["plot", "map", "bank", "--corpus", "text.txt", "--output", "map.png"],
-    ["bench", "--seconds", "0.01", "--at-once", "1"],
+    ["bench", "--seconds", "0.01"],
 ]
 
 

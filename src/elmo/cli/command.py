@@ -11,7 +11,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import click
 from click.core import ParameterSource
@@ -55,26 +55,32 @@ def argument(spec: str, help: str, default: Any = ...) -> Any:
 def make_command(function: Callable[..., None], name: str) -> click.Command:
     """Return the command of a typed function."""
     parameters: list[click.Parameter] = []
-    groups: dict[str, tuple[Callable[..., Any], list[str]]] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        kind, *settings = get_args(parameter.annotation) or [parameter.annotation]
-        if dataclasses.is_dataclass(kind):
-            fields = [(field.name, field.type, field.default) for field in dataclasses.fields(kind)]
-            groups[parameter.name] = kind, [name for name, *_ in fields]  # type: ignore[assignment]
-        elif get_origin(kind) is dict and settings:
-            fields = [(name, option, None) for name, option in _derive_options(*settings)]
-            groups[parameter.name] = _keep_chosen, [name for name, *_ in fields]
-        else:
-            fields = [(parameter.name, parameter.annotation, parameter.default)]
-        parameters += [_make_parameter(*field) for field in fields]
+    signature = inspect.signature(function).parameters
+    readers = {
+        name: _declare(name, parameter.annotation, parameter.default, parameters)
+        for name, parameter in signature.items()
+    }
 
     def call(**values: Any) -> None:
         values = {name: (list(value) or None) if isinstance(value, tuple) else value for name, value in values.items()}
-        for group, (build, names) in groups.items():
-            values[group] = build(**{name: values.pop(name) for name in names})
-        function(**values)
+        function(**{name: read(values) for name, read in readers.items()})
 
     return _Command(name, params=parameters, callback=call, help=function.__doc__, context_settings=CONTEXT_SETTINGS)
+
+
+def _declare(name: str, annotation: Any, default: Any, parameters: list[click.Parameter]) -> Callable[[Any], Any]:
+    """Add what a parameter or a field stands for to the options; return what reads its value from all values."""
+    kind, *settings = get_args(annotation) or [annotation]
+    if dataclasses.is_dataclass(kind):
+        fields = dataclasses.fields(kind)
+        readers = {field.name: _declare(field.name, field.type, field.default, parameters) for field in fields}
+        return lambda values: kind(**{name: read(values) for name, read in readers.items()})  # type: ignore[operator]
+    if get_origin(kind) is dict and settings:
+        chosen = dict(_derive_options(*settings))
+        parameters += [_make_parameter(name, option, None) for name, option in chosen.items()]
+        return lambda values: {name: values[name] for name in chosen if values[name] is not None}
+    parameters.append(_make_parameter(name, annotation, default))
+    return lambda values: values[name]
 
 
 def _make_parameter(name: str, annotation: Any, default: Any) -> click.Parameter:
@@ -82,7 +88,7 @@ def _make_parameter(name: str, annotation: Any, default: Any) -> click.Parameter
     declared = default
     if get_origin(annotation) is Annotated:
         annotation, declared = get_args(annotation)
-    if default is declared or default is inspect.Parameter.empty:
+    if default in (declared, inspect.Parameter.empty, dataclasses.MISSING):
         default = declared.default
     is_list = False
     while get_origin(annotation) in (Union, types.UnionType, list):  # X of `X | None`, `list[X]` and `list[X] | None`
@@ -120,10 +126,6 @@ def given_flags(*, except_for: str) -> str:
     return ", ".join(flag for flag in given if flag not in except_for.split())
 
 
-def _keep_chosen(**values: Any) -> dict[str, Any]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
 def _derive_options(
     settings: type, shown: Mapping[str, str | None] | None = None, path: str = ""
 ) -> Iterator[tuple[str, Any]]:
@@ -138,7 +140,8 @@ def _derive_options(
         elif "help" in stated and (text := (shown or {}).get(name, _describe_default(default))) is not None:
             flag = stated.get("flag") or "--" + field.name.replace("_", "-")
             names = f"{flag}/--no-{flag[2:]}" if field.type == bool | None else flag
-            kind = next((kind for kind in (bool, int, float) if field.type in (kind, kind | None)), str)
+            kinds: Any = (bool, int, float, Path, field.type if get_origin(field.type) is Literal else str)
+            kind = next((kind for kind in kinds if field.type in (kind, kind | None)), str)
             is_list = field.default_factory is dict or default == ()
             declared = option(f"{names} {stated.get('metavar') or ''}", stated["help"], shown=text)
             yield name, Annotated[(list[str] if is_list else kind) | None, declared]

@@ -3,10 +3,11 @@
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from elmo.cli.command import argument, option
+from elmo.corpus.settings import TextSettings
 from elmo.errors import InputError
 from elmo.files.sources import check_text
 from elmo.language import translate
@@ -196,19 +197,9 @@ class CorpusOptions:
         "--corpus -c PATH",
         "An index, or text files (.txt, .jsonl, .parquet, also .gz, .xz, .zst); repeatable.", None, shown=False,
     )  # fmt: skip
-    split: Literal["sentences", "lines", "none"] = option(
-        "--split", "Unit of a sentence: a detected sentence, a line, or a document.", "sentences"
+    reading: Annotated[dict[str, Any], TextSettings, {"characters": None, "language": "en"}] = field(
+        default_factory=dict
     )
-    language: str | None = option("--language CODE", "Language for sentence detection.", None, shown="en")
-    column: str = option("--column NAME", "Column or JSON field that has the text.", "text")
-    split_on_spaces: SplitOnSpaces = False
-
-    @property
-    def reading(self) -> "TextSettings":
-        """How text files are read."""
-        from elmo.analysis.occurrences import TextSettings
-
-        return TextSettings(self.column, self.split, self.language, self.split_on_spaces)
 
     @property
     def files(self) -> list[str]:
@@ -220,13 +211,13 @@ class CorpusOptions:
     def open(self) -> "CorpusIndex | list[str]":
         """Open the index, or return the names of text files after checking that they exist."""
         from elmo.analysis.index import CorpusIndex, is_index
-        from elmo.analysis.occurrences import TextSettings, find_corpus
+        from elmo.analysis.occurrences import find_corpus
 
         name, *others = self.files
         if others or not is_index(name):
             find_corpus(self.files)
             return self.files
-        if self.reading != TextSettings():
+        if self.reading:
             raise InputError(
                 f"{name} is an index, whose text was read when it was built; leave out --split, --language, "
                 "--column and --split-on-spaces."
@@ -242,7 +233,7 @@ class CorpusOptions:
         corpus = self.open()
         opened = model.open(corpus, texts=[word])
         occurrences = find_occurrences(
-            corpus, word, reading=settings_for(opened, self.reading),
+            corpus, word, reading=settings_for(opened, TextSettings(**self.reading)),
             max_occurrences=max_occurrences, seed=seed, progress=True,
         )  # fmt: skip
         return occurrences, opened

@@ -88,7 +88,7 @@ def _describe_usage(error: click.ClickException) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "elmo"
     message = error.format_message()
-    message = translate(message if message.endswith((".", "?", ")")) else f"{message}.")
+    message = translate(message if message.endswith((".", "?", "?)")) else f"{message}.")
     return f"{message} {translate(f'See {command} --help.')}"
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from elmo.config import Script, TokenizationConfig, list_not_positive
+from elmo.config import Script, TokenizationConfig, list_not_positive, option
 from elmo.errors import ConfigError, InputError
 from elmo.text.tokenize import split_sentences
 
@@ -19,11 +19,17 @@ SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 class TextSettings:
     """How running text is split into sentences and words."""
 
-    field: str = "text"  # the column of a JSON record or a Parquet row that holds the text
-    split: Split = "sentences"  # split lines into sentences; take lines as sentences; or a document as one
-    language: str | None = None  # whose rules split the sentences; English if not given
-    split_on_spaces: bool = False  # words are what spaces separate
-    characters: tuple[Script, ...] = ()  # scripts whose letters are units, of a model that reads characters
+    field: str = option("text", "Column of the text in .jsonl and .parquet files.", "--column NAME")
+    split: Split = option(
+        "sentences",
+        "sentences: every line is a paragraph, split into sentences. lines: every line is a sentence. none: a "
+        "document (lines up to a blank one, a record or a row) is one sequence.",
+    )
+    language: str | None = option(None, "Language for sentence detection.", "--language CODE")
+    split_on_spaces: bool = option(False, "Split words at spaces only, instead of tokenizing.")
+    characters: tuple[Script, ...] = option(
+        (), "Script of single letters, such as Han; repeatable.", "--characters SCRIPT"
+    )
 
     def __post_init__(self) -> None:
         if faults := self._list_faults():
@@ -61,9 +67,11 @@ class TextSettings:
 class PrepareSettings(TextSettings):
     """What decides a prepared corpus, apart from the text itself."""
 
-    vocabulary_size: int | None = None  # special words included; 40,000 unless another option decides
-    min_count: int | None = None  # instead: every word that occurs at least this often
-    vocabulary: Path | None = None  # instead: a file with one word per line
+    vocabulary_size: int | None = option(None, "Number of words that the softmax predicts.")
+    min_count: int | None = option(None, "Instead of a size: keep the words that occur at least N times.")
+    vocabulary: Path | None = option(
+        None, "Instead of a size: these words, with <S>, </S> and <UNK>.", "--vocabulary FILE"
+    )
     shard_bytes: int = SHARD_BYTES  # uncompressed text per shard
 
     def _list_faults(self) -> list[str]:

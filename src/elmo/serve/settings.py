@@ -7,15 +7,9 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from elmo.config import Settings as CheckedSettings
-from elmo.config import parse
+from elmo.config import option, parse
 
 PREFIX = "ELMO_SERVE_"
-
-
-def _option(default: Any, help: str, spec: str = "", **bounds: float) -> Any:
-    """Declare a setting with a flag of `elmo serve`."""
-    flag, _, metavar = spec.partition(" ")
-    return field(default=default, metadata={"help": help, "flag": flag, "metavar": metavar, **bounds})
 
 
 @dataclass(frozen=True)
@@ -23,35 +17,35 @@ class Settings(CheckedSettings):
     """The settings of a server."""
 
     models: tuple[str, ...] = ()  # each a model or NAME=model; none: the two of the package
-    indexes: tuple[str, ...] = _option((), "Index built by `elmo neighbors --build`; repeatable.", "--index FOLDER")
-    tasks: tuple[str, ...] = _option((), "Trained task, or NAME=FOLDER; repeatable.", "--task FOLDER")
-    host: str = _option("127.0.0.1", "Address to listen on.")
-    port: int = _option(8600, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
+    indexes: tuple[str, ...] = option((), "Index built by `elmo neighbors --build`; repeatable.", "--index FOLDER")
+    tasks: tuple[str, ...] = option((), "Trained task, or NAME=FOLDER; repeatable.", "--task FOLDER")
+    host: str = option("127.0.0.1", "Address to listen on.")
+    port: int = option(8600, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
     api_key: str | None = field(default=None, repr=False)  # no flag, which other users of the machine could see
-    cors_origins: tuple[str, ...] = _option(
+    cors_origins: tuple[str, ...] = option(
         (),
         "Site whose pages may send requests, such as https://example.org; repeatable.",
         "--cors-origin SITE",
     )
-    allowed_hosts: tuple[str, ...] = _option(
+    allowed_hosts: tuple[str, ...] = option(
         (),
         "Host name by which a server without a key may be reached, such as elmo.example.org; * allows any. "
         "Addresses, localhost and the machine's own name always work. Repeatable.",
         "--allowed-host NAME",
     )
-    precision: str = _option("auto", "float32, int8, or auto; on a GPU also bfloat16.")
-    device: str = _option("cpu", "Device of the models: cpu, cuda, cuda:1, mps.")
-    threads: int | None = _option(None, "Number of CPU threads.", above=0)
-    local_files_only: bool = _option(False, "Do not access the network; only use downloaded files.")
-    max_body_bytes: int = _option(4 * 2**20, "Maximum size of a request's body.", above=0)
-    max_words: int = _option(65_536, "Maximum number of words per request; each sentence counts as two more.", above=0)
-    max_values: int = _option(2**23, "Maximum number of numbers per response.", above=0)
-    max_seconds: float = _option(
+    precision: str = option("auto", "float32, int8, or auto; on a GPU also bfloat16.")
+    device: str = option("cpu", "Device of the models: cpu, cuda, cuda:1, mps.")
+    threads: int | None = option(None, "Number of CPU threads.", above=0)
+    local_files_only: bool = option(False, "Do not access the network; only use downloaded files.")
+    max_body_bytes: int = option(4 * 2**20, "Maximum size of a request's body.", above=0)
+    max_words: int = option(65_536, "Maximum number of words per request; each sentence counts as two more.", above=0)
+    max_values: int = option(2**23, "Maximum number of numbers per response.", above=0)
+    max_seconds: float = option(
         30.0, "Maximum time to send a request, to wait for its result, and to receive the response.", above=0
     )
-    max_connections: int = _option(1024, "Maximum number of open connections.", above=0)
-    queue_words: int = _option(262_144, "Maximum number of queued words; beyond it, 503 is returned.", above=0)
-    batch_words: int = _option(8192, "Maximum number of words per batch.", above=0)
+    max_connections: int = option(1024, "Maximum number of open connections.", above=0)
+    queue_words: int = option(262_144, "Maximum number of queued words; beyond it, 503 is returned.", above=0)
+    batch_words: int = option(8192, "Maximum number of words per batch.", above=0)
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each; none shows the key."""

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from elmo.config import list_not_positive
+from elmo.config import list_not_positive, option
 from elmo.corpus.settings import Split
 from elmo.errors import ConfigError
 
@@ -26,18 +26,23 @@ class VectorSettings:
 
     unit: Unit = "words"
     layers: str | int | tuple[float, ...] | None = None  # None: those that the model's own method returns
-    pooling: Pooling = "auto"  # how the words of a sentence become one vector, as in Elmo.encode
-    normalize: bool = False  # sentences: vectors of length 1
-    only_words: tuple[str, ...] = ()
-    spans: str | None = None
-    column: str | None = None  # of the text or the words; by default the first of text, sentence, tokens, words
-    id_column: str | None = None
-    split: Split = "lines"  # a text is one sentence, is split into sentences, or is a document up to a blank line
-    language: str | None = None  # whose rules split sentences; English if not given
-    split_on_spaces: bool = False
-    file_format: FileFormat = "npy"
-    dtype: DType = "float32"
-    part_bytes: int = DEFAULT_PART_BYTES
+    pooling: Pooling = option(
+        "auto",
+        "Pooling of the word vectors: mean or max over --layers; head, the sentence head of the model; weighted, a "
+        "mean with lower weights for frequent words, for models with a context layer; auto, the first of head and "
+        "weighted that the model supports, or mean if neither does or --layers is given.",
+    )
+    normalize: bool = option(False, "Scale each vector to length 1.")
+    only_words: tuple[str, ...] = option((), "Write only the vectors of this word; repeatable.", "--only WORD")
+    spans: str | None = option(None, "Column with word ranges such as [[2, 4]]; one vector per range.", "--spans NAME")
+    column: str | None = option(None, "Column of the text, or of a list of words.", "--column NAME")
+    id_column: str | None = option(None, "Column of the row ids.", "--id-column NAME")
+    split: Split = option("lines", "Unit of a sentence: a line, a detected sentence, or a document.")
+    language: str | None = option(None, "Language for sentence detection.", "--language CODE")
+    split_on_spaces: bool = option(False, "Split words at spaces only, instead of tokenizing.")
+    file_format: FileFormat = option("npy", "Folders: format of the files.")
+    dtype: DType = option("float32", "Data type of the vectors; int8 stores one scale per vector.")
+    part_bytes: int = option(DEFAULT_PART_BYTES, "Folders: bytes of text per part.")
 
     def __post_init__(self) -> None:
         choices = {"unit": Unit, "file_format": FileFormat, "dtype": DType, "pooling": Pooling, "split": Split}

@@ -10,6 +10,7 @@ from elmo.cli.command import argument, option
 from elmo.cli.options import CorpusOptions, ModelOptions
 from elmo.cli.run import resumable
 from elmo.cli.terminal import align_rows, fit, pad, say
+from elmo.corpus.settings import TextSettings
 from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.sources import check_text
@@ -129,7 +130,7 @@ def neighbors(
     opened = corpus.open()
     result = find_neighbors(
         model.open(opened, texts=[sentence]), sentence, opened, layers=layers, words=match,
-        top_k=top_k, reading=corpus.reading, progress=True,
+        top_k=top_k, reading=TextSettings(**corpus.reading), progress=True,
     )  # fmt: skip
     print(to_json(result.to_dict()) if json else "\n".join(_describe_neighbors(result)))
 
@@ -139,7 +140,7 @@ def _build(folder: Path, corpus: CorpusOptions, layers: list[str] | None, model:
 
     with resumable():
         built = build_index(
-            model.open(), folder, corpus.files, layers=layers, reading=corpus.reading,
+            model.open(), folder, corpus.files, layers=layers, reading=TextSettings(**corpus.reading),
             model_name=model.model, progress=True,
         )  # fmt: skip
     if as_json:

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any
 
 from elmo.cli import options
 from elmo.cli.command import argument, option
@@ -11,21 +11,14 @@ from elmo.cli.options import FilesOptions
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
 from elmo.config import NEW_CONTEXT, ContextConfig
-from elmo.corpus.settings import Split
+from elmo.corpus.settings import PrepareSettings
 from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.progress import progress_bar
 
-if TYPE_CHECKING:
-    from elmo.config import Script
-
 _INPUTS = (
     "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
     "'texts/*.txt.xz'; - is standard input, plain text."
-)
-_SPLIT = (
-    "sentences: every line is a paragraph, split into sentences. lines: every line is a sentence. none: a "
-    "document (lines up to a blank one, a record or a row) is one sequence."
 )
 _VECTORS = (
     "Static vectors to use instead of computing them from the corpus: a text file of GloVe or word2vec, plain or "
@@ -36,19 +29,11 @@ _VECTORS = (
 def prepare(
     inputs: Annotated[list[str], argument("INPUT", _INPUTS)],
     output: Path = option("--output -o DIR", "Folder to write."),
-    column: str = option("--column NAME", "Column of the text in .jsonl and .parquet files.", "text"),
-    split: Split = option("", _SPLIT, "sentences"),
-    language: str | None = option("CODE", "Language for sentence detection.", None, shown="en"),
-    split_on_spaces: options.SplitOnSpaces = False,
-    characters: list[str] | None = option(
-        "SCRIPT", "Script of single letters, such as Han; repeatable.", None, shown=False
-    ),
-    vocabulary_size: int | None = option("N", "Number of words that the softmax predicts.", None, shown="40000"),
-    min_count: int | None = option("N", "Instead of a size: keep the words that occur at least N times.", None),
-    vocabulary: Path | None = option("FILE", "Instead of a size: these words, with <S>, </S> and <UNK>.", None),
     workers: int | None = option("N", "Number of processes that tokenize.", None, shown="one per core, at most 8"),
     force: bool = option("--force", "Replace another corpus in DIR.", False),
     as_json: options.AsJson = False,
+    *,
+    settings: Annotated[dict[str, Any], PrepareSettings, {"language": "en", "vocabulary_size": "40000"}],
 ) -> None:
     """Turn raw text into a corpus for training.
 
@@ -64,9 +49,8 @@ def prepare(
 
     with resumable():
         corpus = preparation.prepare(
-            inputs, output, column=column, split=split, language=language, split_on_spaces=split_on_spaces,
-            characters=cast("list[Script]", characters or []), vocabulary_size=vocabulary_size,
-            min_count=min_count, vocabulary=vocabulary, workers=workers, force=force, progress=True,
+            inputs, output, column=settings.pop("field", "text"), **settings, workers=workers, force=force,
+            progress=True,
         )  # fmt: skip
     counts: dict[str, Any] = corpus.manifest["counts"]
     if as_json:

@@ -2,28 +2,23 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from elmo.cli import options
 from elmo.cli.command import option
 from elmo.cli.options import ModelOptions
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
-from elmo.corpus.settings import Split
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Kind
-from elmo.vectors.settings import FILE_ENDINGS, DType, FileFormat, Pooling, Unit, VectorSettings
+from elmo.vectors.settings import FILE_ENDINGS, Unit, VectorSettings
 
 _OUTPUT = (
     "Folder or file to write. A name without an extension is a folder, for text of any size; the extension .npz, "
     ".npy, .jsonl, .h5, .hdf5 or .parquet selects the format of a single file. If missing or -, JSON lines go to "
     "standard output."
 )
-_POOLING = (
-    "Pooling of the word vectors: mean or max over --layers; head, the sentence head of the model; weighted, a mean "
-    "with lower weights for frequent words, for models with a context layer; auto, the first of head and weighted "
-    "that the model supports, or mean if neither does or --layers is given."
-)
+_SHOWN = {"language": "en", "column": "text, tokens or words", "id_column": "id"}
 
 
 @dataclass(frozen=True)
@@ -34,44 +29,34 @@ class VectorOptions(ModelOptions):
     text: options.Texts = None
     output: Path | None = option("--output -o DIR|FILE", _OUTPUT, None)
     layers: options.LayerChoice = None
-    split: Split = option("--split", "Unit of a sentence: a line, a detected sentence, or a document.", "lines")
-    language: str | None = option("--language CODE", "Language for sentence detection.", None, shown="en")
-    split_on_spaces: options.SplitOnSpaces = False
     state: options.StateChoice = "zero"
     input_format: Kind | None = option("--format", "Format of the input files.", None, shown="by the extension")
-    column: options.Column = None
-    id_column: str | None = option("--id-column NAME", "Column of the row ids.", None, shown="id")
-    dtype: DType = option("--dtype", "Data type of the vectors; int8 stores one scale per vector.", "float32")
-    file_format: FileFormat | None = option("--file-format", "Folders: format of the files.", None, shown="npy")
     on_error: Literal["stop", "reject"] | None = option(
         "", "Stop at invalid rows, or list them and continue.", None, shown="stop"
     )
     workers: int | None = option("--workers N", "Folders: number of processes.", None, shown="one per two threads")
     engine: Literal["local", "ray"] | None = option("", "Folders: local processes or Ray.", None, shown="local")
     address: str | None = option("--address ADDRESS", "Ray cluster, such as auto or ray://host:10001.", None)
-    part_bytes: int | None = option("--part-bytes N", "Folders: bytes of text per part.", None, shown="1048576")
     force: bool = option("--force", "Replace existing vectors in the folder.", False)
 
-    def write(self, unit: Unit, **settings: Any) -> None:
-        """Write a folder, a file or standard output; `settings` determine the vectors."""
+    def write(self, unit: Unit, chosen: dict[str, Any]) -> None:
+        """Write a folder, a file or standard output; `chosen` are settings of the vectors."""
         from elmo.heap import reuse_large_blocks
 
-        layers = options.read_layers(self.layers)
-        settings |= {name: getattr(self, name) for name in _SETTINGS if getattr(self, name) is not None}
-        settings["layers"] = tuple(layers) if isinstance(layers, list) else layers
+        layers: Any = options.read_layers(self.layers)
+        settings = VectorSettings(unit=unit, layers=tuple(layers) if isinstance(layers, list) else layers, **chosen)
         reuse_large_blocks()
         if self.output is not None and is_folder(self.output):
-            self._write_folder(self.output, VectorSettings(unit=unit, **settings))
-        else:
-            self._write_file(check_output(self.output), VectorSettings(unit=unit, **settings))
+            return self._write_folder(self.output, settings)
+        folder_only = [name for name in _FOLDER_ONLY if name in chosen or getattr(self, name, None)]
+        if folder_only:
+            raise InputError(
+                f"--{folder_only[0].replace('_', '-')} is for folders of vectors, but --output is not a folder; use a "
+                "name without an extension."
+            )
+        self._write_file(check_output(self.output), settings)
 
     def _write_file(self, path: Path | None, settings: VectorSettings) -> None:
-        for name in _FOLDER_ONLY:
-            if getattr(self, name):
-                raise InputError(
-                    f"--{name.replace('_', '-')} is for folders of vectors, but --output is not a folder; use a "
-                    "name without an extension."
-                )
         from elmo.cli.text_input import TextInput
         from elmo.corpus.rows import Entry
         from elmo.vectors.embed import columns_of, resolve, write_file
@@ -116,16 +101,12 @@ class VectorOptions(ModelOptions):
             say(f"Rejected rows, see rejects.jsonl: {counts.num_rejected:,}.")
 
 
-_SETTINGS = (
-    "split", "language", "split_on_spaces", "column", "id_column", "dtype", "file_format", "part_bytes",
-)  # fmt: skip
 _FOLDER_ONLY = ("file_format", "on_error", "workers", "engine", "address", "part_bytes", "force")
 
 
 def embed(
     vectors: VectorOptions,
-    only: list[str] | None = option("--only WORD", "Write only the vectors of this word; repeatable.", None),
-    spans: str | None = option("--spans NAME", "Column with word ranges such as [[2, 4]]; one vector per range.", None),
+    settings: Annotated[dict[str, Any], VectorSettings, {**_SHOWN, "pooling": None, "normalize": None}],
 ) -> None:
     """Compute the contextual vectors of every word of a text.
 
@@ -137,13 +118,13 @@ def embed(
       elmo embed sentences.txt --output vectors.npz
       elmo embed 'texts/*.txt.gz' --output vectors
     """
-    vectors.write("spans" if only or spans is not None else "words", only_words=tuple(only or ()), spans=spans)
+    unit: Unit = "spans" if "only_words" in settings or "spans" in settings else "words"
+    vectors.write(unit, {**settings, "only_words": tuple(settings.get("only_words", ()))})
 
 
 def encode(
     vectors: VectorOptions,
-    pooling: Pooling = option("--pooling", _POOLING, "auto"),
-    normalize: bool = option("--normalize", "Scale each vector to length 1.", False),
+    settings: Annotated[dict[str, Any], VectorSettings, {**_SHOWN, "only_words": None, "spans": None}],
 ) -> None:
     """Compute one vector for every sentence of a text.
 
@@ -155,7 +136,7 @@ def encode(
       elmo encode sentences.txt --output vectors.npy --normalize
       elmo encode 'reviews/*.jsonl' --column body --output vectors
     """
-    vectors.write("sentences", pooling=pooling, normalize=normalize)
+    vectors.write("sentences", settings)
 
 
 def is_folder(path: Path) -> bool:
