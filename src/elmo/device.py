@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import torch
-from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from elmo.config import EncoderConfig, ModelConfig
@@ -30,7 +29,6 @@ from elmo.nn.build import build_with_weights, weights_of
 from elmo.text.batch import CharBatch
 
 Array = npt.NDArray[np.float32]
-STEPS_AT_ONCE = 2048  # of all rows together, at most about 16 times as many
 
 
 class TorchRuntime(Runtime):
@@ -94,40 +92,19 @@ class TorchRuntime(Runtime):
 
     @torch.inference_mode()
     def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
-        num_read = batch.lengths if num_read is None else num_read
         words = torch.from_numpy(self.encode_words(batch)).to(self.device)
-        if self._carried is None:
-            return self._run(words, batch, choice, num_read, self.bilm.zero_state(len(batch.order)))[0]
-        return self._carried.advance(len(batch.order), lambda state: self._run(words, batch, choice, num_read, state))
+        words = words[torch.from_numpy(batch.word_index).to(self.device)]
+        lengths = torch.from_numpy(batch.lengths)
+        limit = None if num_read is None else torch.from_numpy(num_read)
+        weights = torch.from_numpy(choice.matrix).to(self.device)
 
-    def _run(
-        self, words: Tensor, batch: CharBatch, choice: LayerChoice, num_read: Ids, state: BiLMState
-    ) -> tuple[Array, BiLMState]:
-        """Run both directions in windows of steps; return (N, K, 2D) and the state at the end."""
-        weights = torch.from_numpy(choice.matrix).to(words.device)
-        lengths, dim, num_steps = batch.lengths, words.shape[1], int(num_read.max(initial=0))
-        starts = np.cumsum(lengths) - lengths
-        result = np.zeros((int(lengths.sum()), len(weights), 2, dim), dtype=np.float32)
-        ends = []
-        sides = ((self.bilm.left_to_right, state.left_to_right), (self.bilm.right_to_left, state.right_to_left))
-        for side, (encoder, before) in enumerate(sides):
-            current = before
-            for start in range(0, num_steps, STEPS_AT_ONCE):
-                steps = np.arange(start, min(num_steps, start + STEPS_AT_ONCE))
-                real = steps < num_read[:, None]  # (B, W)
-                positions = np.where(real, lengths[:, None] - 1 - steps if side else steps, 0)
-                inputs = words[
-                    torch.from_numpy(np.take_along_axis(batch.word_index, positions, axis=1)).to(words.device)
-                ]
-                with self._narrow():
-                    layers, current = encoder(inputs, (num_read - start).clip(0, len(steps)).tolist(), current)
-                stacked = torch.stack([inputs, *(layer.to(inputs.dtype) for layer in layers)])  # (L+1, B, W, D)
-                mixed = torch.einsum("kl,lbwd->bwkd", weights, stacked).float().cpu().numpy()
-                result[(starts[:, None] + positions)[real], :, side] = mixed[real]
-            ends.append(current)
-        with torch.inference_mode(False):
-            after = BiLMState(*ends).map(Tensor.clone)
-        return result.reshape(len(result), len(weights), 2 * dim), after
+        def run(state: BiLMState | None) -> tuple[Array, BiLMState]:
+            with self._narrow():
+                states, after = self.bilm(words, lengths, state, limit)
+            rows = states.layers.float()[:, states.mask]  # (L+1, N, 2D)
+            return torch.einsum("kl,lnd->nkd", weights, rows).cpu().numpy(), after
+
+        return run(None)[0] if self._carried is None else self._carried.advance(len(batch.order), run)
 
 
 class ModuleRuntime:

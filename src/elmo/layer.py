@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from elmo.device import ModuleRuntime, run_frozen
 from elmo.errors import ConfigError, InputError
 from elmo.model import Elmo
-from elmo.nn.batch import run_bilm
 from elmo.nn.build import load_bilm, weights_of
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import CharBatch
@@ -118,7 +117,7 @@ class ElmoLayer(nn.Module):
         self._model = model
         self.tune_bilm = tune_bilm
         self.bilm = load_bilm(model.checkpoint()).requires_grad_() if tune_bilm else None
-        self._tuned = None if self.bilm is None else ModuleRuntime(self.bilm, model.config)
+        self._tuned = None if self.bilm is None else ModuleRuntime(self.bilm, model.config, gradients=True)
 
     if TYPE_CHECKING:
 
@@ -138,12 +137,8 @@ class ElmoLayer(nn.Module):
             if not words:
                 raise InputError("The list of sentences is empty; a layer needs at least one, which may be [].")
             sentences = self.indexer.batch(words)
-        if self._tuned is None:
-            states = run_frozen(self._model.runtime, sentences)
-        elif self.bilm is not None and torch.is_grad_enabled():
-            states, _ = run_bilm(self.bilm, sentences)
-        else:
-            states = self._tuned.run(sentences)
+        tuned = self._tuned
+        states = run_frozen(self._model.runtime, sentences) if tuned is None else tuned.run(sentences)
         words_only = states.without_boundaries()
         mask = words_only.mask.to(self.mixes.device)
         return ElmoOutput(self.mixes(words_only.layers.to(self.mixes.device), mask), mask)

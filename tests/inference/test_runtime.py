@@ -60,7 +60,7 @@ def test_steps_are_cut_into_windows(at_once, windows):
 @pytest.mark.parametrize("at_once", [1, 6, 4096])
 def test_any_window_gives_the_layers_of_the_modules(monkeypatch, config, at_once):
     monkeypatch.setattr(encoder, "WORDS_AT_ONCE", at_once)
-    monkeypatch.setattr("elmo.device.STEPS_AT_ONCE", at_once)
+    monkeypatch.setattr("elmo.nn.bilm.STEPS_AT_ONCE", at_once)
     model = Elmo.from_config(config)
     batch = model.indexer.batch(SENTENCES)
     with torch.inference_mode():

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, SoftmaxConfig, TransformerConfig
-from elmo.nn import transformer
 from elmo.nn.bilm import BiLMState
 from elmo.nn.build import build_bilm
 
@@ -183,7 +182,7 @@ def test_bfloat16_products_stay_near_and_the_rest_is_float32(kind):
 
 
 def test_states_can_be_split_by_rows_and_joined(kind, monkeypatch):
-    monkeypatch.setattr(transformer, "STEPS_AT_ONCE", 2)
+    monkeypatch.setattr("elmo.nn.bilm.STEPS_AT_ONCE", 2)
     bilm = BILMS[kind]
     words, lengths = draw(3, 6, DIM), torch.tensor([6, 1, 3])
     _, state = bilm(words, lengths)

@@ -98,26 +98,18 @@ def test_weight_decay_without_adamw_is_a_setting_that_does_nothing_and_refused()
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("changes", "name"),
     [
-        ({"model.softmax": {"num_words": 5}}, "model.softmax follows from the corpus"),
-        ({"model.softmax": {"num_words": 5, "shared": False}}, "model.softmax follows from the corpus"),
-        (
-            {"model.words": {"num_words": 99, "embedding_dim": 7}},
-            "model.words.num_words is that of the prepared corpus",
-        ),
-        (
-            {"model.characters.alphabet": "dictionary"},
-            "model.characters.alphabet is 'dictionary', but training reads UTF-8",
-        ),
-        ({"model.characters.num_characters": 100}, "model.characters.num_characters is 100"),
-        ({"model.unknown_word": "<oov>"}, "model.unknown_word is '<oov>', but a prepared corpus has '<UNK>'"),
+        ({"model.softmax": {"num_words": 5}}, "model.softmax"),
+        ({"model.words": {"num_words": 99, "embedding_dim": 7}}, "model.words.num_words"),
+        ({"model.characters.alphabet": "dictionary"}, "model.characters.alphabet"),
+        ({"model.characters.num_characters": 300}, "model.characters.num_characters"),
+        ({"model.unknown_word": "<oov>"}, "model.unknown_word"),
     ],
 )
-def test_settings_that_training_would_overwrite_are_refused_by_name(changes, message):
-    with pytest.raises(ConfigError) as caught:
+def test_settings_that_training_would_overwrite_are_refused_by_name(changes, name):
+    with pytest.raises(ConfigError, match=f"{name} follows from the corpus; leave it out"):
         read_settings(preset="tiny", changes=changes)
-    assert message in str(caught.value)
 
 
 def test_settings_of_a_run_that_reads_words_survive_being_written_down():

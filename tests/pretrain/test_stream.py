@@ -17,7 +17,7 @@ def corpus(corpus_folder):
 
 def make(corpus, *, rows=range(4), position=None, num_rows=4, num_steps=7, **changes):
     settings = {"seed": 3, "reset_at_sentences": True, **changes}
-    tokens = TokenReader.of(corpus, ModelConfig(words=WordConfig(len(corpus.vocabulary), 8)))
+    tokens = TokenReader(corpus, ModelConfig(words=WordConfig(len(corpus.vocabulary), 8)))
     return WindowStream(tokens, num_rows=num_rows, rows=rows, num_steps=num_steps, position=position, **settings)
 
 

@@ -14,6 +14,8 @@ from elmo.nn.projected_lstm import LstmStack
 from elmo.nn.softmax import WordSoftmax
 from elmo.nn.transformer import TransformerStack
 
+STEPS_AT_ONCE = 256
+
 # One direction: zero_state, forward and forward_window are all that is asked of it.
 Encoder: TypeAlias = LstmStack | TransformerStack
 
@@ -101,20 +103,43 @@ class BiLM(nn.Module):
         """Return the state at the start of a text."""
         return BiLMState(self.left_to_right.zero_state(num_rows), self.right_to_left.zero_state(num_rows))
 
-    def forward(self, words: Tensor, lengths: Tensor, state: BiLMState | None = None) -> tuple[LayerStates, BiLMState]:
-        """Run over word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero."""
+    def forward(
+        self, words: Tensor, lengths: Tensor, state: BiLMState | None = None, num_read: Tensor | None = None
+    ) -> tuple[LayerStates, BiLMState]:
+        """Run over word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero.
+
+        With `num_read` (B,) each direction runs over so many words of its side, and the layers of the rest are zero.
+        """
         mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
         words = words * mask[..., None]
         state = self.zero_state(words.shape[0]) if state is None else state
-        steps: list[int] = lengths.tolist()
+        num_read = lengths if num_read is None else num_read
         reverse = _reversing_index(lengths, words.shape[1]).to(words.device)
-        ahead, ahead_state = self.left_to_right(words, steps, state.left_to_right)
-        reversed_back, back_state = self.right_to_left(_reverse(words, reverse), steps, state.right_to_left)
+        ahead, ahead_state = run_windows(self.left_to_right, words, num_read, state.left_to_right)
+        reversed_back, back_state = run_windows(
+            self.right_to_left, _reverse(words, reverse), num_read, state.right_to_left
+        )
         back = [_reverse(layer, reverse) for layer in reversed_back]
         # One tensor for everything, without a copy: (B, T, (L+1)·2D) seen as (L+1, B, T, 2D).
         sides = [words, words, *itertools.chain.from_iterable(zip(ahead, back, strict=True))]
         joined = torch.cat(sides, dim=2).view(*words.shape[:2], self.num_layers, 2 * words.shape[2])
         return LayerStates(joined.permute(2, 0, 1, 3), mask), BiLMState(ahead_state, back_state)
+
+
+def run_windows(
+    encoder: Encoder, words: Tensor, num_read: Tensor, state: EncoderState
+) -> tuple[list[Tensor], EncoderState]:
+    """Run an encoder over the first `num_read` (B,) of word vectors (B, T, D), in windows of steps.
+
+    This bounds the memory of a long sentence.
+    """
+    windows = []
+    for start in range(0, words.shape[1], STEPS_AT_ONCE):
+        window = words[:, start : start + STEPS_AT_ONCE]
+        lengths: list[int] = (num_read - start).clamp(0, window.shape[1]).tolist()
+        outputs, state = encoder(window, lengths, state)
+        windows.append(outputs)
+    return [torch.cat(parts, dim=1) for parts in zip(*windows, strict=True)], state
 
 
 def _reversing_index(lengths: Tensor, num_steps: int) -> Tensor:

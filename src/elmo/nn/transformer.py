@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from elmo.nn import draw_normal, make_linear
 from elmo.nn.encoder import EncoderState
 
-# Long rows are read in windows of this many steps, which bounds the memory that attention takes.
-STEPS_AT_ONCE = 256
 ROTARY_BASE = 10_000.0  # wave lengths of the rotary pairs: 2π to nearly 2π times this
 
 
@@ -109,20 +107,11 @@ class TransformerStack(nn.Module):
 
         Outputs are zero past a row's end; a row of length 0 keeps the state it came with.
         """
-        num_steps = inputs.shape[1]
-        left = torch.tensor(lengths, device=inputs.device)
-        past_end = (torch.arange(num_steps, device=inputs.device) >= left[:, None])[..., None]
-        inputs = inputs.masked_fill(past_end, 0.0)
-        windows: list[list[Tensor]] = [[inputs[:, :0]] * self.num_layers]
-        for start in range(0, min(num_steps, max([*lengths, 0])), STEPS_AT_ONCE):
-            window = inputs[:, start : start + STEPS_AT_ONCE]
-            num_read = (left - start).clamp(0, window.shape[1])
-            begin = (state.keys.shape[2] - state.num_kept[0])[:, None].expand(window.shape[:2])
-            outputs, state = self._run(window, begin, num_read, state)
-            windows.append(outputs)
-        streams = [torch.cat(parts, dim=1) for parts in zip(*windows, strict=True)]
-        padding = (0, 0, 0, num_steps - streams[0].shape[1])
-        return [F.pad(self.norm(stream), padding).masked_fill(past_end, 0.0) for stream in streams], state
+        num_read = torch.tensor(lengths, device=inputs.device)
+        past_end = (torch.arange(inputs.shape[1], device=inputs.device) >= num_read[:, None])[..., None]
+        begin = (state.keys.shape[2] - state.num_kept[0])[:, None].expand(inputs.shape[:2])
+        outputs, state = self._run(inputs.masked_fill(past_end, 0.0), begin, num_read, state)
+        return [self.norm(output).masked_fill(past_end, 0.0) for output in outputs], state
 
     def forward_window(
         self,

@@ -80,7 +80,7 @@ class Distillation:
         processes.wait()
         self.cache = build()
         self._settings, self._processes, self._seed = settings, processes, seed
-        self._tokens = TokenReader.of(self._source, config)
+        self._tokens = TokenReader(self._source, config)
         self._static = StaticTable(start_from)
         self._contrasts = ContrastFinder(self._source, settings.negations)
         self._orders: dict[int, Ids] = {}

@@ -22,11 +22,9 @@ class Processes:
         if device == "cuda" and self.count > 1:
             device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         self.device = open_device(device)
-        self._joined = False
         if self.count > 1 and not dist.is_initialized():
             # The others wait while the first one validates, which may take longer than torch's default timeout.
             dist.init_process_group("nccl" if self.device.type == "cuda" else "gloo", timeout=timedelta(days=1))
-            self._joined = True
 
     @property
     def is_first(self) -> bool:
@@ -55,7 +53,7 @@ class Processes:
 
     def leave(self) -> None:
         """Leave the group of processes."""
-        if self._joined:
+        if dist.is_initialized():
             dist.destroy_process_group()
 
 

@@ -270,11 +270,9 @@ def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus, *, is_new: bo
     if stated == TokenizationConfig():
         return replace(config, tokenization=own)
     if stated.scripts != own.scripts or (stated.split_on_spaces and not prepared["split_on_spaces"]):
-        options = [f"--characters {script}" for script in stated.scripts if stated.scripts != own.scripts]
-        options += ["--split-on-spaces"] * stated.split_on_spaces
         raise ConfigError(
-            f"The corpus {corpus.folder} is not tokenized like the model; prepare it again with "
-            f"{' '.join(options) or 'the default tokenization'}."
+            f"The corpus {corpus.folder} is not tokenized like the model; prepare it again with the model's "
+            f"--characters ({', '.join(stated.scripts) or 'none'}) and --split-on-spaces ({stated.split_on_spaces})."
         )
     return config
 

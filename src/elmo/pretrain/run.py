@@ -176,7 +176,7 @@ class Run:
             done = self.state.num_updates
             distilled = self._distillation.batches(done=done, windows_per_update=settings.windows_per_update)
         stream = WindowStream(
-            TokenReader.of(self.corpus, self.config),
+            TokenReader(self.corpus, self.config),
             num_rows=settings.num_rows,
             rows=self._processes.share(settings.num_rows),
             num_steps=settings.num_steps,

@@ -23,6 +23,12 @@ else:
 
 
 UNKNOWN_SIZE = 1  # of a vocabulary, until the corpus is opened
+# What follows from a prepared corpus, which is UTF-8.
+_OF_CORPUS: dict[str, Any] = {
+    "softmax": None, "words.num_words": UNKNOWN_SIZE,
+    "characters.alphabet": "utf-8", "characters.num_characters": Utf8Alphabet.NUM_IDS,
+    "begin_word": ModelConfig.begin_word, "end_word": ModelConfig.end_word, "unknown_word": ModelConfig.unknown_word,
+}  # fmt: skip
 
 
 def _list_negative(settings: object, *names: str) -> list[str]:
@@ -145,21 +151,11 @@ class TrainSettings:
 def _list_overwritten(model: ModelConfig) -> list[str]:
     """Return one phrase per setting of a model that follows from the corpus."""
     faults = []
-    if model.softmax is not None:
-        faults.append("model.softmax follows from the corpus; set share_softmax to share it, and leave it out")
-    if model.words is not None and model.words.num_words != UNKNOWN_SIZE:
-        faults.append("model.words.num_words is that of the prepared corpus; leave it out")
-    characters = model.characters
-    if characters is not None and characters.alphabet != "utf-8":
-        faults.append(f"model.characters.alphabet is {characters.alphabet!r}, but training reads UTF-8; leave it out")
-    if characters is not None and characters.num_characters < Utf8Alphabet.NUM_IDS:
-        faults.append(
-            f"model.characters.num_characters is {characters.num_characters}; UTF-8 needs {Utf8Alphabet.NUM_IDS}"
-        )
-    for name in ("begin_word", "end_word", "unknown_word"):
-        expected = getattr(ModelConfig(), name)
-        if getattr(model, name) != expected:
-            faults.append(f"model.{name} is {getattr(model, name)!r}, but a prepared corpus has {expected!r}")
+    for name, expected in _OF_CORPUS.items():
+        group, _, key = name.rpartition(".")
+        part = getattr(model, group) if group else model
+        if part is not None and getattr(part, key) != expected:
+            faults.append(f"model.{name} follows from the corpus; leave it out")
     return faults
 
 

@@ -60,20 +60,14 @@ def to_device(batch: T, device: torch.device) -> T:
     return replace(batch, **moved)  # type: ignore[type-var]
 
 
-@dataclass(frozen=True)
 class TokenReader:
     """Word ids of a corpus -> the inputs and targets of a model."""
 
-    corpus: PreparedCorpus
-    max_characters: int | None  # None for a word-level model
-    reads_words: bool
-    boundaries: Ids  # vocabulary ids of begin and end
-
-    @classmethod
-    def of(cls, corpus: PreparedCorpus, config: ModelConfig) -> "TokenReader":
-        """Return the reader for a model."""
-        max_characters = config.characters.max_characters if config.characters else None
-        return cls(corpus, max_characters, config.words is not None, Vocabulary(corpus.vocabulary).boundaries())
+    def __init__(self, corpus: PreparedCorpus, config: ModelConfig) -> None:
+        self.corpus = corpus
+        self._max_characters = config.characters.max_characters if config.characters else None
+        self._reads_words = config.words is not None
+        self._boundaries = Vocabulary(corpus.vocabulary).boundaries()  # vocabulary ids of begin and end
 
     def index_distinct(self, ids: Ids) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return the index of the distinct word for each id (2, ...), and the distinct words' character and word ids.
@@ -86,18 +80,18 @@ class TokenReader:
         word_index = numbers.reshape(ids.shape) + FIRST_WORD_ROW - int(has_bos)
         _set_boundaries(word_index, ids, (BEGIN_ROW, END_ROW))
         char_ids = word_ids = None
-        if self.max_characters is not None:
-            characters = self.corpus.character_ids(distinct, self.max_characters).astype(np.int64)
-            boundaries = Utf8Alphabet(self.max_characters).boundaries()
+        if self._max_characters is not None:
+            characters = self.corpus.character_ids(distinct, self._max_characters).astype(np.int64)
+            boundaries = Utf8Alphabet(self._max_characters).boundaries()
             char_ids = torch.from_numpy(np.concatenate([boundaries, characters]))
-        if self.reads_words:
+        if self._reads_words:
             words = self.corpus.targets[distinct].astype(np.int64)
-            word_ids = torch.from_numpy(np.concatenate([self.boundaries, words]))
+            word_ids = torch.from_numpy(np.concatenate([self._boundaries, words]))
         return torch.from_numpy(word_index), char_ids, word_ids
 
     def find_targets(self, following: Ids) -> Ids:
         """Return the vocabulary ids of the following words, (2, ...), with the end boundary of each direction."""
-        begin, end = self.boundaries
+        begin, end = self._boundaries
         return _set_boundaries(self.corpus.targets[following].astype(np.int64), following, (end, begin))
 
 
