@@ -108,7 +108,7 @@ class Served:
         return model, model.index
 
     def describe_tasks(self) -> list[dict[str, Any]]:
-        """Return the entries of GET /tasks."""
+        """Return the tasks in the response of GET /models."""
         return [
             {
                 "name": name, "source": task.name if isinstance(task, Tagger) else None, "family": task.family,
