@@ -40,7 +40,7 @@ Script: TypeAlias = Literal[
 ]
 
 
-def _number(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
+def number(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
     """Declare a number that is `above` one bound, or at `least`, and at `most` another."""
     return field(default=default, metadata=bounds)
 
@@ -51,9 +51,9 @@ def option(default: Any, help: str, spec: str = "", **bounds: float) -> Any:
     return field(default=default, metadata={"help": help, "flag": flag, "metavar": metavar, **bounds})
 
 
-_count = functools.partial(_number, above=0, most=LARGEST_TABLE)
-_size = functools.partial(_number, above=0, most=LARGEST_DIM)
-_weight = functools.partial(_number, least=0)
+_count = functools.partial(number, above=0, most=LARGEST_TABLE)
+_size = functools.partial(number, above=0, most=LARGEST_DIM)
+_weight = functools.partial(number, least=0)
 
 
 class Settings:
@@ -81,15 +81,15 @@ class CharacterConfig(Settings):
 
     filters: tuple[tuple[int, int], ...] = OFFICIAL_FILTERS  # (width, channels) of each convolution
     embedding_dim: int = _size(16)
-    num_highways: int = _number(2, least=0, most=MOST_LAYERS)
+    num_highways: int = number(2, least=0, most=MOST_LAYERS)
     activation: Literal["relu", "tanh"] = "relu"
-    max_characters: int = _number(50, least=3, most=LARGEST_MAX_CHARACTERS)  # ids per word, with begin and end
+    max_characters: int = number(50, least=3, most=LARGEST_MAX_CHARACTERS)  # ids per word, with begin and end
     num_characters: int = _count(262)  # rows of the embedding
     alphabet: Literal["utf-8", "dictionary"] = "utf-8"  # bytes, or code points listed in characters.txt
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        faults = list_out_of_bounds(self)
+        faults = super().faults()
         if not 0 < len(self.filters) <= MOST_LAYERS:
             faults.append(f"filters has {len(self.filters)} entries; 1 to {MOST_LAYERS} are possible")
         for width, channels in self.filters[:MOST_LAYERS]:
@@ -120,18 +120,18 @@ class EncoderConfig(Settings):
     """One direction of the language model as an LSTM; both directions are alike."""
 
     kind: Literal["lstm"] = field(default="lstm", kw_only=True)
-    num_layers: int = _number(2, above=0, most=MOST_LAYERS)
+    num_layers: int = number(2, above=0, most=MOST_LAYERS)
     cell_dim: int = _size(4096)
     output_dim: int = _size(512)  # D, of every layer and of the word vectors below them
     projected: bool = True  # False: cells are the output, so cell_dim equals output_dim
-    cell_clip: float | None = _number(3.0, above=0)
-    projection_clip: float | None = _number(3.0, above=0)
-    forget_bias: float = _number(1.0, finite=True)  # added to the forget gate, on top of the learned bias
+    cell_clip: float | None = number(3.0, above=0)
+    projection_clip: float | None = number(3.0, above=0)
+    forget_bias: float = number(1.0, finite=True)  # added to the forget gate, on top of the learned bias
     residual: bool = True  # from the second layer on, a layer's input is added to its output
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        faults = list_out_of_bounds(self)
+        faults = super().faults()
         if not self.projected and self.cell_dim != self.output_dim:
             faults.append(
                 f"projected is false, so cell_dim ({self.cell_dim}) must equal output_dim ({self.output_dim})"
@@ -144,7 +144,7 @@ class TransformerConfig(Settings):
     """One direction of the language model as a causal Transformer; both directions are alike."""
 
     kind: Literal["transformer"] = field(default="transformer", kw_only=True)
-    num_layers: int = _number(6, above=0, most=MOST_LAYERS)
+    num_layers: int = number(6, above=0, most=MOST_LAYERS)
     output_dim: int = _size(512)  # D, of every layer and of the word vectors below them
     num_heads: int = _size(8)
     feed_forward_dim: int = _size(2048)
@@ -152,7 +152,7 @@ class TransformerConfig(Settings):
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        faults = list_out_of_bounds(self)
+        faults = super().faults()
         if not faults and self.output_dim % (2 * self.num_heads):
             faults.append(
                 f"output_dim is {self.output_dim}; it must be a multiple of twice num_heads ({self.num_heads}), "
@@ -213,7 +213,7 @@ class ContextConfig(Settings):
     window: int = _size(15)  # words on each side
     focus: float = _weight(2.0)  # a neighbor with the cosine c to the word counts exp(focus * c) times as much
     shrinkage: float = _weight(0.1)  # a sum of length n is scaled to length n / (n + shrinkage)
-    share: float = _number(1.5, above=0)  # weight of the context in "meaning", relative to the top layer
+    share: float = number(1.5, above=0)  # weight of the context in "meaning", relative to the top layer
     decay: float = _weight(0.0)  # a neighbor at the distance n counts exp(-decay * (n - 1)) times as much
     substitutes: float = _weight(0.0)  # weight of what could replace a word, relative to the top layer
     word: float = _weight(0.0)  # weight of the word itself, relative to the top layer
@@ -221,22 +221,14 @@ class ContextConfig(Settings):
     relatedness: float = _weight(2.0)  # how much their cosine to the word counts
     unknown_weight: float = _weight(0.5)  # of a word without a row, whose vector is estimated from layer 0
     lowercase: bool = True  # the words of the rows are lower-case
-    num_components: int = _number(15, least=0)  # common directions removed from sentence vectors
+    num_components: int = number(15, least=0)  # common directions removed from sentence vectors
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        faults = list_out_of_bounds(self)
+        faults = super().faults()
         if not self.num_components < self.dim:
             faults.append(f"num_components is {self.num_components}; it must be less than dim ({self.dim})")
         return faults
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object that from_dict reads; settings that were added later only if they are used."""
-        values = dataclasses.asdict(self)
-        if not (self.decay or self.substitutes or self.word):
-            for name in ("decay", "substitutes", "word", "num_candidates", "relatedness"):
-                del values[name]
-        return values
 
 
 @dataclass(frozen=True)
@@ -246,7 +238,7 @@ class SentenceConfig(Settings):
     title = "The configuration of the sentence head"
 
     dim: int = _size()  # of a sentence vector
-    num_heads: int = _number(4, above=0, most=MOST_LAYERS)
+    num_heads: int = number(4, above=0, most=MOST_LAYERS)
 
 
 @dataclass(frozen=True)
@@ -320,22 +312,11 @@ def parse(cls: type[DataclassT], values: Mapping[str, Any], what: str) -> Datacl
     return part
 
 
-def list_not_positive(part: object, *names: str) -> list[str]:
-    """Return a phrase for each named number of a dataclass that is 0 or less; None is allowed."""
-    values = {name: getattr(part, name) for name in names}
-    return [
-        f"{name} is {value}; it must be above 0"
-        for name, value in values.items()
-        if value is not None and not value > 0
-    ]
-
-
 def list_out_of_bounds(settings: Any) -> list[str]:
     """Return a phrase for each number of a dataclass that violates the bounds of its field; None is allowed."""
     faults = []
-    for one in dataclasses.fields(settings):
-        value, bounds = getattr(settings, one.name), one.metadata
-        rule = None
+    for setting in dataclasses.fields(settings):
+        value, bounds, rule = getattr(settings, setting.name), setting.metadata, None
         if not bounds or value is None:
             continue
         if isinstance(value, float) and not math.isfinite(value):
@@ -347,7 +328,7 @@ def list_out_of_bounds(settings: Any) -> list[str]:
         elif "most" in bounds and value > bounds["most"]:
             rule = f"at most {bounds['most']}"
         if rule is not None:
-            faults.append(f"{one.name} is {_shorten(value)}; it must be {rule}")
+            faults.append(f"{setting.name} is {_shorten(value)}; it must be {rule}")
     return faults
 
 
@@ -371,10 +352,10 @@ def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, faults: lis
             faults.append(f"unknown key '{prefix}{name}' ({advice})")
         else:
             arguments[name] = _parse_value(hints[name], value, prefix + name, faults)
-    for one in dataclasses.fields(cls):  # type: ignore[arg-type]
-        has_default = one.default is not one.default_factory  # both are MISSING without one
-        if one.name not in values and not has_default:
-            faults.append(f"'{prefix}{one.name}' is missing")
+    for setting in dataclasses.fields(cls):  # type: ignore[arg-type]
+        has_default = setting.default is not setting.default_factory  # both are MISSING without one
+        if setting.name not in values and not has_default:
+            faults.append(f"'{prefix}{setting.name}' is missing")
     if len(faults) > num_faults:
         return None
     part = cls(**arguments)

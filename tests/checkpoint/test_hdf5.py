@@ -71,7 +71,7 @@ def test_a_model_of_whole_words_reads_its_vocabulary(tmp_path):
     np.testing.assert_allclose(model.embed([words], layers="all")[0], expected, atol=1e-5)
 
 
-def test_a_word_model_finds_its_vectors_in_the_cache_file_beside_it(tmp_path):
+def test_a_word_level_model_finds_its_cached_vectors(tmp_path):
     vocabulary = ["<S>", "</S>", "<UNK>", "the"]
     options = make_options(num_words=len(vocabulary))
     variables = make_variables(options)

@@ -23,11 +23,12 @@ def weights(tmp_path: Path) -> bytes:
 
 
 @pytest.fixture
-def mirror(server: FileServer, weights: bytes, monkeypatch: pytest.MonkeyPatch) -> FileServer:
+def mirror(server: FileServer, weights: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FileServer:
     for alias, (options_path, weights_path) in OFFICIAL.items():
         server.files[f"/elmo/{options_path}"] = options_of(alias)
         server.files[f"/elmo/{weights_path}"] = weights
     monkeypatch.setenv("ELMO_MIRROR", server.address + "/elmo")
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "cache"))
     return server
 
 
@@ -41,25 +42,20 @@ def test_the_published_addresses_are_known() -> None:
 
 @pytest.mark.parametrize("alias", OFFICIAL)
 def test_both_files_land_in_one_folder(mirror: FileServer, weights: bytes, tmp_path: Path, alias: str) -> None:
-    folder = fetch_official(alias, cache=tmp_path / "cache")
+    folder = fetch_official(alias)
     assert folder == tmp_path / "cache" / "official" / alias
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == {
         Path(OFFICIAL[alias][0]).name: options_of(alias),
         Path(OFFICIAL[alias][1]).name: weights,
     }
     assert len(mirror.requests) == 2
-    assert fetch_official(alias, cache=tmp_path / "cache", local_files_only=True) == folder
+    assert fetch_official(alias, local_files_only=True) == folder
     assert len(mirror.requests) == 2
-
-
-def test_the_default_cache_is_used(mirror: FileServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMO_CACHE", str(tmp_path / "mine"))
-    assert fetch_official("small") == tmp_path / "mine" / "official" / "small"
 
 
 def test_local_files_only_names_the_missing_model(mirror: FileServer, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"is not in the cache .* and local_files_only forbids"):
-        fetch_official("small", cache=tmp_path, local_files_only=True)
+        fetch_official("small", local_files_only=True)
     assert mirror.requests == []
 
 
@@ -71,12 +67,12 @@ def test_a_wrong_file_is_refused(mirror: FileServer, tmp_path: Path, index: int,
     place = "/elmo/" + OFFICIAL["small"][index]
     mirror.files[place] = content
     with pytest.raises(CheckpointError) as caught:
-        fetch_official("small", cache=tmp_path)
+        fetch_official("small")
     assert f"{mirror.address}{place} is not a .{'json' if index == 0 else 'hdf5'} file but begins with" in str(
         caught.value
     )
     assert not list(tmp_path.rglob("*.partial*"))
-    assert not (tmp_path / "official" / "small" / Path(place).name).exists()
+    assert not (tmp_path / "cache" / "official" / "small" / Path(place).name).exists()
 
 
 @pytest.mark.parametrize("alias", OFFICIAL)

@@ -143,7 +143,7 @@ def test_missing_files_of_a_format_are_named(hdf5_folder, tmp_path):
             open_checkpoint(hdf5_folder, format=format_name)
 
 
-def test_an_h5_file_of_another_program_beside_the_weights_is_no_candidate(hdf5_folder):
+def test_unrelated_h5_files_are_ignored(hdf5_folder):
     with h5py.File(hdf5_folder / "vectors.h5", "w") as file:
         file["0"] = np.zeros(3)
     assert open_checkpoint(hdf5_folder).origin["source"] == "weights.hdf5"

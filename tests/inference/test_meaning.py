@@ -85,10 +85,6 @@ def test_without_the_new_settings_meaning_is_top_layer_and_context():
     top /= np.linalg.norm(top, axis=1, keepdims=True)
     np.testing.assert_allclose(meaning[:, : plain.dim], top * np.sqrt(1 / 2.5), atol=1e-5)
     np.testing.assert_allclose(meaning[:, plain.dim :], context * np.sqrt(1.5 / 2.5), atol=1e-4)
-    assert set(plain.context.to_dict()) == {
-        "num_words", "dim", "window", "focus", "shrinkage", "share", "unknown_weight", "lowercase",
-        "num_components",
-    }  # fmt: skip
 
 
 def test_a_model_without_softmax_has_no_substitutes(tiny_model):

@@ -1,7 +1,7 @@
 """The name of a model -> the folder or file that holds it: a path, a training run, an installed or official model,
 or a hub id. Nothing is opened here; models that are not on this machine are downloaded first.
 
-The environment variable ELMO_MIRROR replaces the address of the four models that AI2 published. To and from the
+The environment variable ELMO_MIRROR replaces the address of the four models that AI2 published. From the
 hub only model files are transferred: a training state or a corpus beside them is not.
 """
 
@@ -14,7 +14,6 @@ from typing import Any
 from elmo.checkpoint.folder import CARD_FILE, FILES
 from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, cache_folder, read_json, unreadable
 from elmo.errors import CheckpointError, first_line
-from elmo.files.durable import current_folder
 from elmo.text.units import main_script
 
 # The models that are part of the package, each a folder of its name.
@@ -112,11 +111,10 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
 def best_checkpoint(run: Path) -> Path:
     """Return the checkpoint that is recorded as best (by validation perplexity), or the last if none is."""
     checkpoints = list_checkpoints(run)
-    if (best := read_best(run)) is not None and run / CHECKPOINTS / best[1] in checkpoints:
-        return run / CHECKPOINTS / best[1]
     if not checkpoints:
         raise CheckpointError(f"The training run in {run} has no checkpoint yet; wait for the first one.")
-    return checkpoints[-1]
+    best = read_json(run / BEST_FILE).get("checkpoint") if (run / BEST_FILE).is_file() else None
+    return next((folder for folder in checkpoints if folder.name == best), checkpoints[-1])
 
 
 def list_checkpoints(run: Path) -> list[Path]:
@@ -131,30 +129,19 @@ def checkpoint_folder(run: Path, num_updates: int) -> Path:
     return run / CHECKPOINTS / f"update-{num_updates:08d}"
 
 
-def read_best(run: Path) -> tuple[float, str] | None:
-    """Return the perplexity and name of the best checkpoint that is recorded, or None."""
-    if not (run / BEST_FILE).is_file():
-        return None
-    best = read_json(run / BEST_FILE)
-    perplexity, name = best.get("perplexity"), best.get("checkpoint")
-    if not isinstance(perplexity, int | float) or not isinstance(name, str):
-        raise CheckpointError(f"{run / BEST_FILE} is damaged; delete it: elmo train --resume {run} writes it again.")
-    return float(perplexity), name
-
-
 # --- official models
 
 
-def fetch_official(alias: str, *, cache: Path | None = None, local_files_only: bool = False) -> Path:
+def fetch_official(alias: str, *, local_files_only: bool = False) -> Path:
     """Download an official model unless the cache has it, and return the folder with its two files."""
     from elmo.checkpoint.download import fetch_url  # here, because filelock loads slowly
 
-    folder, cache = f"official/{alias}", cache_folder() if cache is None else cache
+    folder = f"official/{alias}"
     base = (os.environ.get("ELMO_MIRROR") or BASE_ADDRESS).rstrip("/") + "/"
     # The options first: a wrong address shows before hundreds of megabytes are downloaded.
     for path in OFFICIAL[alias]:
-        fetch_url(base + path, cache=cache, folder=folder, local_files_only=local_files_only)
-    return cache / folder
+        fetch_url(base + path, folder=folder, local_files_only=local_files_only)
+    return cache_folder() / folder
 
 
 def official_alias_of(url: str) -> str | None:
@@ -173,23 +160,16 @@ def fetch_from_hub(
     *,
     revision: str | None = None,
     local_files_only: bool = False,
-    cache: Path | None = None,
 ) -> Path:
-    """Download the model files of a hub repository, and return the local folder.
+    """Download the model files of a hub repository, and return the folder in the hub's cache.
 
-    They go into the hub's own cache, shared with other libraries, or with `cache` into its folder `hub`.
     Raises CheckpointError when the repository is not available.
     """
     from huggingface_hub import snapshot_download
 
-    cache_dir = None if cache is None else cache / "hub"
     patterns: dict[str, Any] = {"allow_patterns": list(MODEL_FILES), "ignore_patterns": _NESTED_FILES}
     try:
-        folder = Path(
-            snapshot_download(
-                repo_id, revision=revision, cache_dir=cache_dir, local_files_only=local_files_only, **patterns
-            )
-        )
+        folder = Path(snapshot_download(repo_id, revision=revision, local_files_only=local_files_only, **patterns))
     except Exception as error:  # its transport errors come from another library in each of its versions
         at = "" if revision is None else f" at revision {revision!r}"
         advice = "allow the download once" if local_files_only else "log in with `hf auth login` if it is private"
@@ -205,31 +185,20 @@ def fetch_from_hub(
     return folder
 
 
-def push_folder(
-    folder: Path,
-    repo_id: str,
-    *,
-    private: bool = False,
-    token: str | None = None,
-    commit_message: str = "Upload an ELMo model",
-) -> str:
-    """Upload a model folder's files to a hub repository, created if necessary, and return its address.
+def push_folder(folder: Path, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
+    """Upload a model folder to a hub repository, created if necessary, and return its address.
 
-    Raises CheckpointError when the folder holds no model or the hub refuses it.
+    Raises CheckpointError when the hub refuses it.
     """
     from huggingface_hub import HfApi
 
-    folder = current_folder(folder)
-    if not any(path.match(pattern) for path in folder.glob("*") for pattern in MODEL_FILES):
-        raise CheckpointError(f"{folder} holds no model file to upload; give a folder made by save_pretrained.")
     api = HfApi(token=token)
-    patterns: dict[str, Any] = {"allow_patterns": list(MODEL_FILES), "ignore_patterns": _NESTED_FILES}
     try:
         address = api.create_repo(repo_id, private=private, exist_ok=True)
-        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message=commit_message, **patterns)
+        api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Upload an ELMo model")
     except Exception as error:  # see fetch_from_hub
         raise CheckpointError(
-            f"{folder} cannot be uploaded to the hub repository {repo_id!r} ({first_line(error)}); check its name "
+            f"The model cannot be uploaded to the hub repository {repo_id!r} ({first_line(error)}); check its name "
             "('owner/model') and the network, and log in with `hf auth login` or give a token with write access."
         ) from error
     return str(address)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from elmo.config import Script, TokenizationConfig, list_not_positive, option
+from elmo.config import Script, TokenizationConfig, list_out_of_bounds, number, option
 from elmo.errors import ConfigError, InputError
 from elmo.text.tokenize import split_sentences
 
@@ -68,11 +68,11 @@ class PrepareSettings(TextSettings):
     """What decides a prepared corpus, apart from the text itself."""
 
     vocabulary_size: int | None = option(None, "Number of words that the softmax predicts.")
-    min_count: int | None = option(None, "Instead of a size: keep the words that occur at least N times.")
+    min_count: int | None = option(None, "Instead of a size: keep the words that occur at least N times.", above=0)
     vocabulary: Path | None = option(
         None, "Instead of a size: these words, with <S>, </S> and <UNK>.", "--vocabulary FILE"
     )
-    shard_bytes: int = SHARD_BYTES  # uncompressed text per shard
+    shard_bytes: int = number(SHARD_BYTES, above=0)  # uncompressed text per shard
 
     def _list_faults(self) -> list[str]:
         faults = super()._list_faults()
@@ -84,7 +84,7 @@ class PrepareSettings(TextSettings):
                 f"vocabulary_size is {self.vocabulary_size}; it must be above {len(SPECIAL_WORDS)}, "
                 f"the number of special words ({', '.join(SPECIAL_WORDS)})"
             )
-        return faults + list_not_positive(self, "min_count", "shard_bytes")
+        return faults + list_out_of_bounds(self)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest: defaults filled in, the vocabulary file by its content."""
@@ -111,9 +111,9 @@ def read_vocabulary(path: Path) -> list[str]:
     if missing := Vocabulary(words).missing_special_words():
         raise InputError(f"The vocabulary {path} does not list {', '.join(missing)}; add a line for each.")
     seen: set[str] = set()
-    for number, word in enumerate(words, start=1):
+    for line_number, word in enumerate(words, start=1):
         if word in seen:
-            raise InputError(f"The vocabulary {path} lists {word!r} again in line {number}; remove that line.")
+            raise InputError(f"The vocabulary {path} lists {word!r} again in line {line_number}; remove that line.")
         seen.add(word)
     return words
 

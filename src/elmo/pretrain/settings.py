@@ -5,14 +5,13 @@ The vocabulary and the softmax follow from the corpus, or from the model of --in
 
 import copy
 import dataclasses
-import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, list_not_positive, parse
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, Settings, number, parse
 from elmo.errors import ConfigError
 from elmo.text.characters import Utf8Alphabet
 
@@ -31,56 +30,49 @@ _OF_CORPUS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def _list_negative(settings: object, *names: str) -> list[str]:
-    values = {name: getattr(settings, name) for name in names}
-    return [f"{name} is {value}; it must be 0 or more" for name, value in values.items() if value < 0]
-
-
 @dataclass(frozen=True)
-class OptimizerSettings:
+class OptimizerSettings(Settings):
     """The optimizer. The gradient is that of the loss per word times num_steps, as in bilm-tf."""
 
     kind: Literal["adagrad", "adamw"] = "adagrad"
-    learning_rate: float = 0.2
-    warmup_steps: int = 0  # updates over which the rate rises linearly from 0
+    learning_rate: float = number(0.2, above=0)
+    warmup_steps: int = number(0, least=0)  # updates over which the rate rises linearly from 0
     decay: Literal["none", "cosine"] = "none"  # to a tenth, over the whole run
-    cooldown_steps: int = 0  # last updates of the run, over which the rate falls linearly towards 0
-    weight_decay: float = 0.0  # adamw only
-    clip_norm: float = 10.0  # maximum norm of the gradient of all weights together
+    cooldown_steps: int = number(0, least=0)  # last updates of the run, over which the rate falls linearly towards 0
+    weight_decay: float = number(0.0, least=0)  # adamw only
+    clip_norm: float = number(10.0, above=0)  # maximum norm of the gradient of all weights together
 
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
-        faults = list_not_positive(self, "learning_rate", "clip_norm")
-        faults += _list_negative(self, "warmup_steps", "cooldown_steps", "weight_decay")
+        faults = super().faults()
         if self.weight_decay and self.kind != "adamw":
             faults.append(f"weight_decay is {self.weight_decay}, but {self.kind} has none; use adamw or leave it out")
         return faults
 
 
 @dataclass(frozen=True)
-class TeacherSettings:
+class TeacherSettings(Settings):
     """Distillation: an encoder whose vectors of words and sentences the model learns besides the language model."""
 
     model: str  # a Hugging Face encoder: a folder, or a name on the hub
-    words: float = 10.0  # weight of 1 - cosine with its word vectors, beside the loss per word; 0: not learned
-    sentences: float = 0.0  # weight of the loss on its sentence vectors; 0: not learned
-    contrast: float = 1.0  # weight, inside that of sentences, of the margin to reordered and negated sentences
+    words: float = number(10.0, least=0)  # weight of 1 - cosine with its word vectors; 0: not learned
+    sentences: float = number(0.0, least=0)  # weight of the loss on its sentence vectors; 0: not learned
+    contrast: float = number(1.0, least=0)  # weight of the margin to reordered and negated sentences
     negations: tuple[str, ...] = ()  # words that negate a sentence, in lower case
     corpus: str | None = None  # a prepared corpus of sentences for the teacher; by default that of the run
-    num_sentences: int = 200_000  # that the teacher encodes, drawn at random; 0: all
+    num_sentences: int = number(200_000, least=0)  # that the teacher encodes, drawn at random; 0: all
     cache: str | None = None  # a folder for the teacher's vectors; by default RUN-teacher
-    batch_sentences: int = 256  # in a distilled batch
-    every: int = 1  # updates from one distilled batch to the next
+    batch_sentences: int = number(256, above=0)  # in a distilled batch
+    every: int = number(1, above=0)  # updates from one distilled batch to the next
     predict: bool = True  # whether the language model also learns from the distilled sentences
     begin: float = 0.0  # when distillation starts, as a share of the run
     end: float = 1.0  # when it stops
-    max_words: int = 48  # longer sentences are truncated, for both
+    max_words: int = number(48, above=0)  # longer sentences are truncated, for both
     precision: Literal["float32", "bfloat16"] = "float32"  # of the teacher
 
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
-        faults = list_not_positive(self, "batch_sentences", "every", "max_words")
-        faults += _list_negative(self, "words", "sentences", "contrast", "num_sentences")
+        faults = super().faults()
         if not self.words and not self.sentences:
             faults.append("words and sentences are both 0; set the weight of at least one of them")
         if not self.model.strip():
@@ -91,56 +83,42 @@ class TeacherSettings:
 
 
 @dataclass(frozen=True)
-class TrainSettings:
+class TrainSettings(Settings):
     """Everything that determines a training run, except the files it reads."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     teacher: TeacherSettings | None = None
-    num_rows: int = 128  # of the global batch, over all processes
-    num_steps: int = 20  # words per row in a window; backpropagation is truncated there
-    windows_per_update: int = 1  # windows whose gradients are accumulated before the weights are updated
+    num_rows: int = number(128, above=0)  # of the global batch, over all processes
+    num_steps: int = number(20, above=0)  # words per row in a window; backpropagation is truncated there
+    windows_per_update: int = number(1, above=0)  # windows whose gradients are accumulated before an update
     # Updates after which several processes average their weights; 1: they average the gradients of each update.
-    average_every: int = 1
-    num_samples: int = 8192  # words sampled against each window's targets; 0: the whole vocabulary
+    average_every: int = number(1, above=0)
+    num_samples: int = number(8192, least=0)  # words sampled against each window's targets; 0: the whole vocabulary
     share_softmax: bool = True  # one softmax for both directions, or one each
     softmax_bias: Literal["zero", "frequency"] = "zero"  # initial bias; frequency: log of the word's share
-    dropout: float = 0.1
+    dropout: float = number(0.1, least=0, most=0.99)
     reset_state: Literal["sentence", "never"] = "sentence"  # where rows start from a zero state
     # Of matrix multiplications; when settings are read, auto becomes bfloat16 if the CPU has instructions for it.
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
-    num_epochs: float = 10.0
-    max_updates: int | None = None  # stop here even if epochs are left
-    seed: int = 0
-    log_every: int = 20  # updates
-    validate_every: int = 1000
-    checkpoint_every: int = 500
-    keep_checkpoints: int = 2  # the last ones; the best by validation is kept in addition
+    num_epochs: float = number(10.0, above=0)
+    max_updates: int | None = number(None, above=0)  # stop here even if epochs are left
+    seed: int = number(0, least=0)
+    log_every: int = number(20, above=0)  # updates
+    validate_every: int = number(1000, above=0)
+    checkpoint_every: int = number(500, above=0)
+    keep_checkpoints: int = number(2, above=0)  # the last ones; the best by validation is kept in addition
 
     def faults(self) -> list[str]:
         """Return one phrase per invalid setting."""
-        faults = list_not_positive(
-            self, "num_rows", "num_steps", "windows_per_update", "num_epochs", "max_updates",
-            "log_every", "validate_every", "checkpoint_every", "keep_checkpoints", "average_every",
-        )  # fmt: skip
+        faults = super().faults()
         if not faults:  # elsewhere processes have different weights, which no checkpoint could hold
             faults += [
                 f"{name} is {value}; it must be a multiple of average_every, which is {self.average_every}"
                 for name in ("validate_every", "checkpoint_every")
                 if (value := getattr(self, name)) % self.average_every
             ]
-        if self.num_samples < 0:
-            faults.append(f"num_samples is {self.num_samples}; it must be 0 (the whole vocabulary) or more")
-        if not 0 <= self.dropout < 1:
-            faults.append(f"dropout is {self.dropout}; it must be at least 0 and below 1")
-        faults += _list_negative(self, "seed")
-        if not math.isfinite(self.num_epochs):
-            faults.append(f"num_epochs is {self.num_epochs}; give a number, and max_updates to stop at")
         return faults
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mapping that read_settings takes."""
-        return dataclasses.asdict(self)
 
     @property
     def updates_touched_rows(self) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from elmo.config import Script, Settings, TokenizationConfig, parse
+from elmo.config import Script, Settings, TokenizationConfig, number, parse
 from elmo.errors import ConfigError, InputError
 from elmo.text.sentence_input import Tokenizer
 from elmo.text.units import Tokenization
@@ -48,11 +48,6 @@ def option(default: Any, help: str, flag: str = "", metavar: str | None = None, 
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
-
-
-def number(default: float, **bounds: float) -> Any:
-    """Declare a number that is `above` one bound, or at `least`, and at `most` another."""
-    return field(default=default, metadata=bounds)
 
 
 count = partial(number, above=0)

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from elmo.config import list_not_positive, option
+from elmo.config import list_out_of_bounds, option
 from elmo.corpus.settings import Split
 from elmo.errors import ConfigError
 
@@ -42,7 +42,7 @@ class VectorSettings:
     split_on_spaces: bool = option(False, "Split words at spaces only, instead of tokenizing.")
     file_format: FileFormat = option("npy", "Folders: format of the files.")
     dtype: DType = option("float32", "Data type of the vectors; int8 stores one scale per vector.")
-    part_bytes: int = option(DEFAULT_PART_BYTES, "Folders: bytes of text per part.")
+    part_bytes: int = option(DEFAULT_PART_BYTES, "Folders: bytes of text per part.", above=0)
 
     def __post_init__(self) -> None:
         choices = {"unit": Unit, "file_format": FileFormat, "dtype": DType, "pooling": Pooling, "split": Split}
@@ -51,7 +51,7 @@ class VectorSettings:
             for name, choice in choices.items()
             if getattr(self, name) not in get_args(choice)
         ]
-        faults += list_not_positive(self, "part_bytes")
+        faults += list_out_of_bounds(self)
         chosen = [bool(self.only_words), self.spans is not None]
         if self.unit == "spans" and sum(chosen) != 1:
             faults.append("vectors of spans need either only_words or spans")
