@@ -6,7 +6,7 @@ import types
 import pytest
 
 from elmo import progress
-from elmo.tasks.training import TaskReport
+from elmo.tasks.report import TaskReport
 
 
 class Terminal(io.StringIO):
@@ -74,7 +74,7 @@ def test_without_a_terminal_a_line_comes_however_long_a_step_takes(monkeypatch, 
 
     monkeypatch.setattr(progress.StatusBar, "say", take)
     if kind == "task":
-        work = TaskReport(3)
+        work = TaskReport(shown=True)
     elif kind == "work":
         work = progress.progress_bar(unit="words", num_bytes=10, prints=False)
     else:

@@ -69,7 +69,9 @@ def test_a_column_that_is_named_takes_the_place_of_the_trained_one(train, run, t
     files = ("--train", tmp_path / "nohead.csv", "--dev", tmp_path / "nohead.csv", "--output", tmp_path / "task")
     columns = ("--text-column", "2", "--label-column", "1")
     assert run("task", "train", "classification", *files, *columns, "--elmo", "none", *FAST).code == 0
-    answer = run("task", "predict", tmp_path / "task", "--column", "text=1", stdin=b"look at the rat here\n")
+    answer = run(
+        "task", "predict", tmp_path / "task", "--format", "csv", "--column", "text=1", stdin=b"look at the rat here\n"
+    )
     assert answer.out == "look at the rat here,bad\n"
     answer = run("task", "predict", tmp_path / "task", "--format", "csv", stdin=b"good,look at the rat here\n")
     assert answer.out == "bad,look at the rat here\n"

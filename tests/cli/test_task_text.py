@@ -27,7 +27,7 @@ LINES = {
         lambda found: found.text,
     ),
     "senses": (
-        "the money [bank]",
+        "the money [bank#NOUN]",
         ("the money bank", [(2, 3, "bank", "NOUN")]),
         lambda found: f"{found.keys[0]}\tbank",
     ),
@@ -157,9 +157,9 @@ def test_tables_round_trip(trained, run):
     assert json.loads(answer.out)["label"] == "bad"
 
 
-def test_lemmas_are_found_and_ambiguous_parts_of_speech_are_errors(trained, run):
+def test_marked_words_name_their_lemma_and_part_of_speech(trained, run):
     folder = trained("senses")
-    answer = run("task", "predict", folder, stdin=b"the river [bank] and [banks|bank#NOUN] and [tree]\n")
+    answer = run("task", "predict", folder, stdin=b"the river [bank#NOUN] and [banks|bank#NOUN] and [tree#NOUN]\n")
     rows = [row.split("\t") for row in answer.out.splitlines()]
     assert [row[1] for row in rows] == ["bank", "banks", "tree"]
     assert rows[0][0] == rows[1][0] and rows[0][0].startswith("bank%1:") and rows[2][0] == "-"

@@ -199,7 +199,7 @@ class TaskFile(Target):
         path.write_bytes(content[1:])
         for labelled in (True, False):
             try:
-                reader = open_reader(str(path), family, ReadSettings(format=format), labelled=labelled).reader
+                reader = open_reader(str(path), family, ReadSettings(format=format), labelled=labelled)
                 for example in reader:
                     assert example.place
             except ElmoError:

@@ -2,19 +2,16 @@
 
 import json
 import shutil
-from types import SimpleNamespace
 
 import pytest
-import torch
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.analysis import draw_learning_curves
 from elmo.tasks import comparison
 from elmo.tasks.comparison import ComparisonSettings, format_table, run_comparison, summarize
-from elmo.tasks.fit import Watcher
 from elmo.tasks.shared_inputs import SharedInputs
 from tests.conftest import TINY_CONFIG
-from tests.tasks.toys import ANIMALS, small
+from tests.tasks.toys import small
 
 
 def result(variant, score, seed=0, fraction=1.0, mixes=()):
@@ -106,52 +103,24 @@ def test_runs_with_another_bilm_do_not_mix_into_an_old_comparison(toy_inputs, tm
         run_comparison(SharedInputs(inputs), settings, tmp_path / "c", ComparisonSettings(("learned", "top"), (0,)))
 
 
-def test_a_comparison_of_df5661d_is_resumed(toy_inputs, tmp_path):
+def test_a_comparison_is_resumed_whose_record_has_a_setting_that_was_removed(toy_inputs, tmp_path):
     settings, folder = small("question_answering", fit__num_epochs=1), tmp_path / "c"
     shared = SharedInputs(toy_inputs("question_answering"))
     run_comparison(shared, settings, folder, ComparisonSettings(("baseline",), (0,)))
     record = json.loads((folder / "compare.json").read_text())
-    del record["inputs"]["kind"], record["inputs"]["num_threads"], record["inputs"]["read"]["encoding"]
-    record["settings"]["fit"]["cooling"] = record["settings"]["fit"].pop("linear_decay")
+    record["inputs"]["cache_bytes"], record["settings"]["elmo"]["context"] = 2**30, "none"
     (folder / "compare.json").write_text(json.dumps(record))
     begun = []
     comparison = ComparisonSettings(("baseline",), (0, 1))
-    rows = run_comparison(shared, settings, folder, comparison, on_run=lambda name: begun.append(name) or Watcher())
+    shared.report.on_epoch = lambda record: begun.append(shared.report.run_name)
+    rows = run_comparison(shared, settings, folder, comparison)
     assert begun == ["baseline-1-1 (2 of 2), "] and rows[0].num_seeds == 2
     (folder / "compare.json").write_text('{"inputs": 3}')
     with pytest.raises(CheckpointError, match="compare.json is damaged"):
         run_comparison(shared, settings, folder, comparison)
 
 
-class FakeTeacher:
-    """An encoder whose vectors say which animal a word is."""
-
-    dim = 4
-
-    def __init__(self, name):
-        assert name == "some-encoder"
-
-    def encode(self, sentences):
-        rows = [[float(word == animal) for animal in ANIMALS] for words in sentences for word in words]
-        return SimpleNamespace(words=torch.tensor(rows))
-
-
-@pytest.mark.parametrize("family", ["classification", "tagging"])
-def test_a_linear_classifier_on_an_encoder_is_a_variant(family, toy_inputs, tmp_path, monkeypatch):
-    monkeypatch.setattr(comparison, "Teacher", FakeTeacher)
-    settings = small(family, fit__num_epochs=1)
-    request = ComparisonSettings(("learned", "encoder"), (0,), encoder="some-encoder")
-    rows = run_comparison(SharedInputs(toy_inputs(family)), settings, tmp_path / "c", request, keep=True)
-    assert [row.variant for row in rows] == ["learned", "encoder"]
-    if family == "classification":
-        assert rows[1].mean > 90
-    # With the runs of both in the folder, another variant of the same biLM is added.
-    request = ComparisonSettings(("top",), (0,))
-    run_comparison(SharedInputs(toy_inputs(family)), settings, tmp_path / "c", request)
-
-
-def test_the_variants_are_those_that_are_possible(monkeypatch):
-    monkeypatch.setattr(comparison, "find_spec", lambda name: None)
+def test_text_classifiers_are_compared_with_tfidf():
     assert ComparisonSettings().choose_variants("classification") == ("baseline", "learned", "tfidf")
-    assert ComparisonSettings(encoder="x").choose_variants("tagging") == ("baseline", "learned", "encoder")
-    assert ComparisonSettings(("top",), encoder="x").choose_variants("tagging") == ("top",)
+    assert ComparisonSettings().choose_variants("tagging") == ("baseline", "learned")
+    assert ComparisonSettings(("top",)).choose_variants("tagging") == ("top",)

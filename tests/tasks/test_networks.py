@@ -51,9 +51,9 @@ def make_encoder(model, **changes):
 
     shape = networks.BilmShape(3, model.dim)
     batcher = networks.Batcher(
-        settings, networks.Vocabularies(words, networks.WordList(), 0), shape, layers_of if mixes is not None else None
+        settings, networks.Vocabularies(words, networks.WordList()), shape, layers_of if mixes is not None else None
     )
-    return networks.Encoder(inputs, mixes, settings, shape).eval(), batcher
+    return networks.Encoder(inputs, mixes, settings).eval(), batcher
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,8 @@ def test_elmo_is_added_where_configured_and_batches_change_nothing(tiny_model, w
 
 def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
     encoder, batcher = make_encoder(tiny_model, elmo__where="input", words__kinds=[])
-    encoder.words = networks.WordFeatures(small("tagging", words__kinds=[]).words, num_learned=0, pretrained=None)
     batch = batcher([SENTENCES[0]])
-    vectors = encoder._inputs(batch, encoder._mix(batch))
+    (vectors,) = encoder.elmo(batch.layers, batch.mask)
     expected = torch.from_numpy(tiny_model.embed([list(SENTENCES[0])])[0])
     torch.testing.assert_close(vectors[0], expected, atol=1e-6, rtol=0)
 

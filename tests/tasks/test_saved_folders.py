@@ -1,4 +1,4 @@
-"""Folders of every family in the format of commit df5661d open and predict what they predicted then.
+"""Folders of every family that earlier commits wrote open and predict what they predicted then.
 
 They were trained on the files of toys.py for four epochs with a tiny random model; predictions.json has answers.
 """

@@ -11,9 +11,9 @@ from elmo import Elmo, InputError, tasks
 from elmo.cli import main
 from elmo.config import EncoderConfig, ModelConfig, TokenizationConfig, WordConfig
 from elmo.tasks import probe
-from elmo.tasks.families import choose_family
+from elmo.tasks.examples import build_example
 from elmo.tasks.readers import open_reader
-from elmo.tasks.settings import ReadSettings, TaskInputs
+from elmo.tasks.settings import ReadSettings
 from tests.tasks.toys import small
 
 
@@ -133,15 +133,6 @@ def read_record(task: Path, name: str) -> dict:
     return json.loads((task / name).read_text(encoding="utf-8"))
 
 
-def copy_of_an_earlier_version(task: Path, copy: Path) -> Path:
-    """Return a copy of a task whose record does not state the scripts, as before they were recorded."""
-    shutil.copytree(task, copy)
-    record = read_record(copy, "task.json")
-    del record["read"]["scripts"]
-    (copy / "task.json").write_text(json.dumps(record), encoding="utf-8")
-    return copy
-
-
 def test_the_scripts_of_the_model_are_recorded(language, trained):
     task = trained("tagging")
     assert read_record(task, "task.json")["read"]["scripts"] == list(language.scripts)
@@ -229,7 +220,7 @@ def test_marked_names_and_pairs_are_read_letter_by_letter(language, tmp_path):
 
     def read(family: str, name: str, *, labelled: bool = True) -> list:
         settings = ReadSettings(scripts=language.scripts, format=None if labelled else "text")
-        return list(open_reader(str(tmp_path / name), family, settings, labelled=labelled).reader)
+        return list(open_reader(str(tmp_path / name), family, settings, labelled=labelled))
 
     for example in (*read("relations", "marked.csv"), *read("relations", "marked.txt")):
         assert example.words == words
@@ -237,13 +228,13 @@ def test_marked_names_and_pairs_are_read_letter_by_letter(language, tmp_path):
         assert example.words[slice(*example.second)] == language.place(1)
     (pair,) = read("pairs", "pairs.csv")
     assert (pair.first, pair.second) == (language.place(0), language.place(1))
-    (tmp_path / "senses.txt").write_text(f"{''.join(language.subject)}[{one}]", encoding="utf-8")
+    (tmp_path / "senses.txt").write_text(f"{''.join(language.subject)}[{one}#NOUN]", encoding="utf-8")
     (sentence,) = read("senses", "senses.txt", labelled=False)
     assert sentence.words == (*language.subject, *language.place(0))
     assert sentence.words[slice(*sentence.targets[0].span)] == language.place(0)
     item = (one, [(0, len(language.place(0)), one, "NOUN")])
     tokenizer = ReadSettings(scripts=language.scripts).tokenizer("senses")
-    assert choose_family("senses").from_python(item, tokenizer).words == language.place(0)
+    assert build_example("senses", item, tokenizer).words == language.place(0)
 
 
 @pytest.mark.parametrize("family", ["tagging", "classification", "question_answering"])
@@ -255,23 +246,6 @@ def test_a_copied_task_splits_text_without_its_model_in_its_place(language, trai
     item = (language.question, text) if family == "question_answering" else text
     assert copy.texts(copy.read_items([item])[0])[-1] == language.unseen
     assert copy.predict([item]) == original.predict([item])
-
-
-def test_a_task_of_an_earlier_version_keeps_its_tokenization(language, trained, tmp_path):
-    text = "".join(language.unseen)
-    earlier = tasks.load(copy_of_an_earlier_version(trained("tagging"), tmp_path / "tagging"))
-    assert earlier.description.read.scripts == ("Han",)
-    assert earlier.predict([text])[0].words == (text,)
-    assert [word.text for word in earlier.tokenize("你好")] == ["你", "好"]
-    earlier = tasks.load(copy_of_an_earlier_version(trained("question_answering"), tmp_path / "answers"))
-    assert earlier.predict([(language.question, text)])[0].text == text
-
-
-def test_a_run_of_an_earlier_version_is_resumed_as_it_began(language, trained):
-    inputs = read_record(trained("tagging"), "training/run.json")["inputs"]
-    assert TaskInputs.from_dict(inputs).options.read.scripts == language.scripts
-    del inputs["read"]["scripts"]
-    assert TaskInputs.from_dict(inputs).options.read == ReadSettings()
 
 
 def test_a_comparison_is_resumed_with_the_same_scripts_only(language, bilm, tmp_path):
@@ -286,7 +260,7 @@ def test_a_comparison_is_resumed_with_the_same_scripts_only(language, bilm, tmp_
 
     assert compare() == compare()
     record = read_record(tmp_path / "table", "compare.json")
-    del record["inputs"]["read"]["scripts"]
+    record["inputs"]["read"]["scripts"] = ["Han"]
     (tmp_path / "table" / "compare.json").write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(InputError, match="holds a comparison with other inputs"):
         compare()

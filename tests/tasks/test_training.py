@@ -13,6 +13,7 @@ import pytest
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
 from elmo.tasks.fit import FitState
+from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import FitSettings, TaskInputs, make_settings
 from elmo.tasks.shared_inputs import SharedInputs, read_splits
 from elmo.tasks.training import SCORES_FILE, TRAINING, read_run, start, train_task
@@ -24,16 +25,16 @@ import os, signal, sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from elmo.tasks.fit import Watcher
+from elmo.tasks.report import TaskReport
 from elmo.tasks.training import read_run, train_task
 from elmo.tasks.shared_inputs import SharedInputs
 inputs, settings = read_run(Path(sys.argv[1]))
 def end(record):
     if record["epoch"] == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-watcher = Watcher()
-watcher.on_epoch = end
-train_task(SharedInputs(inputs), settings, Path(sys.argv[1]), watcher=watcher)
+report = TaskReport()
+report.on_epoch = end
+train_task(SharedInputs(inputs, report), settings, Path(sys.argv[1]))
 """
 DROPOUT = {"words__dropout": 0.3, "network__dropout": 0.3, "elmo__dropout": 0.5, "fit__num_epochs": 4}
 
@@ -50,7 +51,7 @@ def interrupt(run, inputs, settings):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        train_task(SharedInputs(inputs), settings, run, watcher=watching(on_epoch=end))
+        train_task(SharedInputs(inputs, watching(on_epoch=end)), settings, run)
 
 
 def kill(run, inputs, settings):
@@ -72,8 +73,8 @@ def test_a_run_that_was_stopped_and_goes_on_gives_the_same_scores(train_toy, toy
         load(run)
     assert read_run(run) == (inputs, settings)
     epochs = []
-    watcher = watching(on_epoch=lambda record: epochs.append(record["epoch"]))
-    resumed = train_task(SharedInputs(inputs), settings, run, watcher=watcher)
+    report = watching(on_epoch=lambda record: epochs.append(record["epoch"]))
+    resumed = train_task(SharedInputs(inputs, report), settings, run)
     assert epochs == [3, 4]
     assert without_time(resumed) == without_time(whole)
     assert json.loads((run / SCORES_FILE).read_text()) == json.loads(json.dumps(resumed.to_dict()))
@@ -210,7 +211,7 @@ def test_labels_may_be_renamed_and_left_out(toy_inputs):
 
 def test_dev_examples_are_taken_from_training_alike_for_every_seed_and_fraction(toy_inputs):
     path = toy_inputs("tagging").train
-    splits = read_splits(TaskInputs("tagging", path))
+    splits = read_splits(TaskInputs("tagging", path), TaskReport())
     choices = [small("tagging", fit__seed=seed, fit__fraction=part).fit for seed, part in ((0, 1.0), (1, 0.5))]
     drawn = [splits.draw(choice) for choice in choices]
     assert drawn[0][1] == drawn[1][1] and len(drawn[0][1]) == 6
@@ -240,7 +241,7 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
 def test_gamma_is_initialized_by_the_spread_of_the_layers(train_toy, toy_inputs, bilm_folder, layers):
     still = {"fit__learning_rate": 1e-12, "fit__num_epochs": 1, "elmo__layers": layers}
     _, result = train_toy("tagging", **still)
-    examples = read_splits(toy_inputs("tagging")).train
+    examples = read_splits(toy_inputs("tagging"), TaskReport()).train
     kind = {"learned": "average", "top": "top", "concat": "concat"}[layers]
     vectors = np.concatenate(
         Elmo.from_pretrained(bilm_folder).embed([list(each.words) for each in examples], layers=kind)

@@ -4,7 +4,7 @@ import json
 import random
 from pathlib import Path
 
-from elmo.tasks.fit import Watcher
+from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import TaskSettings, make_settings
 
 SMALL = {
@@ -16,11 +16,11 @@ ANIMALS = {"cat": "good", "dog": "good", "rat": "bad", "bug": "bad"}
 PLACES = ("Paris", "Oslo", "Rome", "Lima")
 
 
-def watching(**calls: object) -> Watcher:
-    """A watcher that calls these."""
-    watcher = Watcher()
-    vars(watcher).update(calls)
-    return watcher
+def watching(**calls: object) -> TaskReport:
+    """A report that calls these."""
+    report = TaskReport()
+    vars(report).update(calls)
+    return report
 
 
 def small(family: str, **changes: object) -> TaskSettings:

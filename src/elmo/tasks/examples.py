@@ -1,23 +1,27 @@
-"""The examples of each task family. Readers build them from files, families from values of a program.
+"""The examples and predictions of each task family. Readers build examples from files, `build_example` from values.
 
 A target of None is to be predicted. `record` is what the reader needs to write the example again.
 """
 
 import re
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.files.sources import Place
 from elmo.tasks.metrics import tag_spans
-from elmo.text.sentence_input import Tokenizer
+from elmo.text.sentence_input import Tokenizer, read_sentence
 from elmo.text.tokenize import Word
 
 Words: TypeAlias = tuple[str, ...]
 Span: TypeAlias = tuple[int, int]  # half-open range of words
 GIVEN = Place("the input", 0)  # of examples built from values of a program
+_ITEMS = {
+    "pairs": "a pair of sentences, such as ('A man runs', 'Someone moves')",
+    "question_answering": "(question, passage)",
+    "senses": "(sentence, [(start, end, lemma, pos), …])",
+}
 _MARKS = re.compile(r"</?e[12]>")
 
 
@@ -27,27 +31,6 @@ class Example:
 
     place: Place = GIVEN
     record: Any = None
-
-
-class Reader(ABC):
-    """An open input of examples; `columns` has the column of each role, to read other files in the same way."""
-
-    columns: dict[str, str]
-
-    @abstractmethod
-    def __iter__(self) -> Iterator[Any]: ...
-
-    def begin(self) -> str:
-        """Return the text before the first example of an output in this format."""
-        return ""
-
-    @abstractmethod
-    def write(self, example: Any, prediction: Any) -> str:
-        """Return an example that this reader read as text, with the prediction in place of its target."""
-
-    def end(self) -> str:
-        """Return the text after the last example."""
-        return ""
 
 
 @dataclass(frozen=True)
@@ -212,6 +195,45 @@ class SensePrediction:
     """The key of each target of a sentence; None for a lemma that neither training nor WordNet's index has."""
 
     keys: tuple[str | None, ...]
+
+
+def build_example(
+    family: str, item: Any, tokenizer: Tokenizer, *, place: Place = GIVEN, record: str | None = None
+) -> Any:
+    """Build an example without a target from a value of a program, or of a line; InputError if it is none.
+
+    tagging and classification take a text (a string or a list of words), pairs (first, second), relations a text
+    with <e1>…</e1> and <e2>…</e2>, question answering (question, passage), senses (sentence, [(start, end, lemma,
+    pos), …]).
+    """
+    record = item if record is None and isinstance(item, str) else record
+    if family in ("tagging", "classification"):
+        words = tuple(read_sentence(item, tokenizer))
+        example_class = TaggedSentence if family == "tagging" else LabelledText
+        return example_class(words, None, place=place, record=record)
+    if family == "relations":
+        if not isinstance(item, str):
+            raise InputError(f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'.")
+        return MarkedPair.parse(item, None, tokenizer, place, record)
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise InputError(f"{item!r:.60} is not {_ITEMS[family]}.")
+    if family == "pairs":
+        first, second = (tuple(read_sentence(sentence, tokenizer)) for sentence in item)
+        return SentencePair(first, second, None, place=place, record=record)
+    if family == "question_answering":
+        if not all(isinstance(text, str) and text.strip() for text in item):
+            raise InputError(f"{item!r:.60} is not {_ITEMS[family]}, two strings that are not empty.")
+        return Question.parse(item[0], item[1], [], tokenizer, place, record=record)
+    words = tuple(read_sentence(item[0], tokenizer))
+    targets = tuple(_build_target(number, target, len(words)) for number, target in enumerate(item[1]))
+    return SenseSentence(words, targets, place=place, record=record)
+
+
+def _build_target(number: int, target: Any, num_words: int) -> "SenseTarget":
+    types = [type(value) for value in target] if isinstance(target, tuple | list) else []
+    if types != [int, int, str, str] or not 0 <= target[0] < target[1] <= num_words:
+        raise InputError(f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {num_words} words.")
+    return SenseTarget(str(number), (target[0], target[1]), target[2], target[3], None)
 
 
 def locate_words(words: Sequence[str], text: str) -> list[Span]:

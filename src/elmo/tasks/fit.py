@@ -19,6 +19,7 @@ from elmo.errors import InputError
 from elmo.layer import ElmoLayer
 from elmo.tasks.families import Family, Labels, TaskNetwork
 from elmo.tasks.families.networks import Batcher
+from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import FitSettings, TaskSettings
 
 logger = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Predictor:
 
     @property
     def metric(self) -> str:
-        """The name of the score that decides."""
+        """The name of the score that selects the best epoch."""
         return self.family.metric(self.labels)
 
     def num_words(self, example: Any) -> int:
@@ -121,19 +122,6 @@ class FitState:
         self.history.append({"epoch": self.epoch, "loss": loss, "dev": scores, "best": is_best})
 
 
-class Watcher:
-    """What training calls; these do nothing."""
-
-    def on_batch(self, epoch: int, done: int, total: int) -> None:
-        """Take the number of batches of an epoch that are done, and of all."""
-
-    def on_epoch(self, record: dict[str, Any]) -> None:
-        """Take the record of an epoch in the history."""
-
-    def say(self, line: str) -> None:
-        """Take a line about each of several networks that were compared."""
-
-
 def fit(
     predictor: Predictor,
     settings: TaskSettings,
@@ -142,14 +130,14 @@ def fit(
     *,
     state: FitState,
     save: Callable[[FitState], None] = lambda state: None,
-    watcher: Watcher | None = None,
+    report: TaskReport,
 ) -> FitState:
     """Train until the dev score has not risen for `patience` epochs; the network ends with the best weights.
 
     With linear_decay, all epochs are trained. Without dev examples, which only networks that fit directly can do
     without, the scores are those of cross-validation.
     """
-    network, watcher = predictor.network, watcher or Watcher()
+    network = predictor.network
     if network.fits_directly:
         held_out = network.eval().fit_examples(train, predictor.batcher, settings.fit.seed)
         scores = predictor.evaluate(dev) if dev else predictor.score(train, held_out or predictor.predict(train))
@@ -167,14 +155,14 @@ def fit(
         state.epoch += 1
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed * 1_000_003 + state.epoch)
-            loss = _train_epoch(predictor, settings, state, train, lengths, optimizer, watcher)
+            loss = _train_epoch(predictor, settings, state, train, lengths, optimizer, report)
         state.record_epoch(loss, predictor.evaluate(dev), predictor.metric, settings.fit)
         state.weights = _copy_weights(network)
         if state.best_epoch == state.epoch:
             state.best_weights = state.weights
         state.optimizer = optimizer.state_dict()
         save(state)
-        watcher.on_epoch(state.history[-1])
+        report.on_epoch(state.history[-1])
     network.load_state_dict(state.best_weights)
     return state
 
@@ -186,7 +174,7 @@ def _train_epoch(
     train: Sequence[Any],
     lengths: Sequence[int],
     optimizer: torch.optim.Optimizer,
-    watcher: Watcher,
+    report: TaskReport,
 ) -> float:
     fit, network = settings.fit, predictor.network
     network.train()
@@ -212,7 +200,7 @@ def _train_epoch(
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(learned, CLIP_NORM)
             optimizer.step()
-        watcher.on_batch(state.epoch, number, len(batches))
+        report.on_batch(state.epoch, number, len(batches))
     mean = total / len(batches)
     if math.isnan(mean):
         raise InputError(
@@ -241,8 +229,8 @@ def _length_batches(lengths: Sequence[int], batch_size: int, draw: random.Random
 
 
 def _make_optimizer(network: TaskNetwork, settings: TaskSettings) -> torch.optim.Optimizer:
-    elmo, rate = network.encoder.elmo, settings.fit.learning_rate
-    tuned = elmo.bilm if isinstance(elmo, ElmoLayer) else None
+    rate = settings.fit.learning_rate
+    tuned = network.elmo.bilm if isinstance(network.elmo, ElmoLayer) else None
     bilm = set() if tuned is None else set(tuned.parameters())
     own = [p for p in network.parameters() if p.requires_grad and p not in bilm]
     groups: list[dict[str, Any]] = [{"params": own, "lr": rate, "full_rate": rate}]

@@ -141,7 +141,7 @@ def probe(
         assert train is not None
         if kind == "senses":
             return probe_senses(
-                model, *(open_reader(path, "senses", read).reader for path in (train, test)),
+                model, *(open_reader(path, "senses", read) for path in (train, test)),
                 max_train_words=limit, advance=advance,
                 first_senses=None if sense_index is None else read_first_senses(sense_index),
             )  # fmt: skip

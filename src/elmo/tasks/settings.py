@@ -24,22 +24,15 @@ KINDS = {
     "qa": ("question_answering", "auto"), "wsd": ("senses", "auto"),
 }  # fmt: skip
 WORD_KINDS = ("pretrained", "learned", "characters")
-DEFAULT_CACHE_BYTES = 20 * 2**30
 # Answers and marks are places in running text, so --split-on-spaces is not for these families.
 _ALWAYS_TOKENIZED = ("question_answering", "relations")
 # The roles of columns that hold the text and the target of a family.
-_TEXT_ROLES = {"tagging": "word", "classification": "text", "relations": "text"}
+TEXT_ROLES = {"tagging": "word", "classification": "text", "relations": "text"}
 TARGETS = {
     "tagging": "tag", "classification": "label", "pairs": "label", "relations": "label",
     "question_answering": "answer",
 }  # fmt: skip
 PairTarget: TypeAlias = Literal["auto", "label", "score"]
-# Settings of folders written before 0.3.0 that have no meaning any more.
-_REMOVED = {
-    *(("words", name) for name in ("tune", "character_filters")),
-    *(("network", name) for name in ("phrases", "max_answer_words", "method")),
-    *(("fit", name) for name in ("weight_decay", "clip_norm", "dev_fraction")),
-}
 
 
 def option(default: Any, help: str, flag: str = "", metavar: str | None = None, **bounds: float) -> Any:
@@ -48,6 +41,12 @@ def option(default: Any, help: str, flag: str = "", metavar: str | None = None, 
     if isinstance(default, dict):
         return field(default_factory=dict, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def keep_known(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values of a dataclass's fields; a stored setting may have been removed since."""
+    names = {field.name for field in dataclasses.fields(cls)}
+    return {name: value for name, value in values.items() if name in names}
 
 
 count = partial(number, above=0)
@@ -89,9 +88,6 @@ class ElmoSettings(Settings):
         "learned", "Layers of the biLM: learned (mixed by learned weights), top or concat."
     )
     tune: bool = option(False, "Fine-tune the biLM with the task instead of keeping it frozen.")
-    context: Literal["none", "concat"] = option(
-        "none", "Context layer of the model: none, or concat (beside the mix of the layers)."
-    )
     dropout: float = dropout_rate(0.5)
     mix_penalty: float = number(0.001, least=0)  # λ of λ‖w‖²
     learning_rate: float = count(1e-4)  # of a tuned biLM
@@ -101,8 +97,6 @@ class ElmoSettings(Settings):
         wrong = super().faults()
         if self.tune and self.where == "none":
             wrong.append("tune is true, but where is 'none', so there is no biLM to tune")
-        if self.context != "none" and (self.where == "none" or self.tune):
-            wrong.append(f"context is {self.context!r}, which needs a frozen biLM; set where, and tune to false")
         return wrong
 
 
@@ -121,7 +115,6 @@ class NetworkSettings(Settings):
     width: int = count(5)  # of the filters of a cnn in words, an odd number
     dropout: float = dropout_rate(0.3)  # of h
     crf: Literal["auto", "no"] = "auto"  # tagging; auto: where the tags mark spans
-    pooling: Literal["attention", "max"] = "max"  # classification; max: maximum and mean
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
@@ -171,16 +164,8 @@ class TaskSettings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], name: str) -> "TaskSettings":
         """Build what to_dict returned; ConfigError, which begins with `name`, for something else."""
-        # Folders written before 0.3.0 have more settings, and another name for linear_decay.
-        renamed = {
-            **values,
-            "fit": {{"cooling": "linear_decay"}.get(key, key): values["fit"][key] for key in values["fit"]},
-        }
-        parts = {
-            part: {key: value for key, value in content.items() if (part, key) not in _REMOVED}
-            for part, content in renamed.items()
-        }
-        return parse(cls, parts, name)
+        sections = {"words": WordSettings, "elmo": ElmoSettings, "network": NetworkSettings, "fit": FitSettings}
+        return parse(cls, {key: keep_known(section, values[key]) for key, section in sections.items()}, name)
 
 
 @dataclass(frozen=True)
@@ -196,8 +181,8 @@ class ReadSettings:
     label_column: str | None = option(None, "Column of the labels, tags, scores or answers.", metavar="NAME")
     columns: Mapping[str, str] = option(
         {},
-        "Column of a role: word, tag, sentence; text, label; first, second, label; question, passage, answer, start. "
-        "NAME is a name, a number from 1, or outer.inner in JSON; repeatable.",
+        "Column of a role: word, tag; text, label; first, second, label; question, passage, answer, start. NAME is a "
+        "name or a number from 1; repeatable.",
         "--column",
         "ROLE=NAME",
     )
@@ -207,20 +192,28 @@ class ReadSettings:
         "auto", "Target of pairs: label, score (a number), or auto to decide by the values.", "--target"
     )
     split_on_spaces: bool = option(False, "Split words at spaces only.")
-    integer_labels: bool = False  # the labels of JSON were whole numbers, so predictions are written as such
     # Each letter of these is a word of a text; training takes them from a biLM that reads characters.
     scripts: tuple[Script, ...] = TokenizationConfig.scripts
 
     def with_columns(self, family: str) -> "ReadSettings":
         """Return settings whose `columns` hold what text_column and label_column say."""
-        named = {_TEXT_ROLES.get(family): self.text_column, TARGETS.get(family): self.label_column}
+        named = {TEXT_ROLES.get(family): self.text_column, TARGETS.get(family): self.label_column}
         columns = {role: name for role, name in named.items() if role is not None and name is not None}
-        if self.text_column is not None and family not in _TEXT_ROLES:
+        if self.text_column is not None and family not in TEXT_ROLES:
             raise InputError(
                 f"--text-column {self.text_column} is for one text per example; the texts of {family} are named "
                 "with --column ROLE=NAME."
             )
         return dataclasses.replace(self, columns={**self.columns, **columns}, text_column=None, label_column=None)
+
+    def with_changes(self, changes: "ReadSettings", format: str | None) -> "ReadSettings":
+        """Return the settings for another file, of a format: as this one if it has the same, with changes."""
+        columns, header = changes.columns, changes.header
+        if format == self.format:
+            others = {role: name for role, name in self.columns.items() if name not in columns.values()}
+            columns = {**others, **columns}
+            header = self.header if header is None else header
+        return dataclasses.replace(self, format=format, columns=columns, header=header, encoding=changes.encoding)
 
     def tokenizer(self, family: str) -> Tokenizer:
         """Return what splits the texts of a family into words."""
@@ -235,10 +228,9 @@ class ReadSettings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ReadSettings":
-        """Build what was recorded as JSON, by earlier versions with other fields; an error says what is wrong."""
-        stated = TokenizationConfig.from_dict({"scripts": values.get("scripts", cls.scripts)})
-        known = {name: value for name, value in values.items() if name not in ("delimiter", "num_columns")}
-        return cls(**{**known, "scripts": stated.scripts})
+        """Build what was recorded as JSON; ConfigError or TypeError for something else."""
+        scripts = TokenizationConfig.from_dict({"scripts": values["scripts"]}).scripts
+        return cls(**{**keep_known(cls, values), "columns": dict(values["columns"]), "scripts": scripts})
 
 
 @dataclass(frozen=True)
@@ -252,7 +244,6 @@ class TaskOptions:
         {}, "Rename a label; an empty NEW leaves its examples out. Repeatable.", "--map-label", "OLD=NEW"
     )
     cache_folder: str | None = option(None, "Folder for the layers of the frozen biLM.", "--cache", "FOLDER")
-    cache_bytes: int = option(DEFAULT_CACHE_BYTES, "Maximum size of that folder.", "--cache-gigabytes")
     carry_bilm: bool = option(False, "Copy the biLM into the task's folder, so that it needs nothing else.")
     sense_index: str | None = option(
         None, "WordNet's index.sense: the first sense of lemmas that the training data lacks.", metavar="FILE"
@@ -274,7 +265,7 @@ Source: TypeAlias = str | Records  # the name of a file, a pattern of names, or 
 
 @dataclass(frozen=True)
 class TaskInputs:
-    """What a run is trained on: its family, its data, its biLM, the options, and what the user calls the task."""
+    """What a run is trained on: its family, its data, its biLM and the options."""
 
     family: str
     train: Source
@@ -282,7 +273,6 @@ class TaskInputs:
     test: Source | None = None
     model: str | None = None  # None: the default model
     options: TaskOptions = field(default_factory=TaskOptions)
-    kind: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return the flat mapping that a run's record holds; records in memory must be stored before."""
@@ -293,11 +283,8 @@ class TaskInputs:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TaskInputs":
         """Build what to_dict described; KeyError, TypeError, ValueError or ConfigError for something else."""
-        own = {name: values[name] for name in ("family", "train", "dev", "test", "model")}
-        own |= {"family": KINDS[own["family"]][0], "kind": values.get("kind", "")}
-        others = {name: value for name, value in values.items() if name not in own}
-        options = TaskOptions(**{**others, "read": ReadSettings.from_dict(others["read"])})
-        return cls(**own, options=options)
+        options = {**keep_known(TaskOptions, values), "read": ReadSettings.from_dict(values["read"])}
+        return cls(**keep_known(cls, values), options=TaskOptions(**options))
 
 
 DEFAULTS: dict[str, dict[str, Any]] = {

@@ -3,7 +3,7 @@
 import dataclasses
 import logging
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +19,10 @@ from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
 from elmo.tasks.families.networks import WordList, read_pretrained
 from elmo.tasks.layer_store import LayerStore
-from elmo.tasks.readers import open_labelled, open_reader
+from elmo.tasks.readers import open_reader
 from elmo.tasks.readers.datasets import read_first_senses
 from elmo.tasks.readers.records import list_files
+from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import FitSettings, ReadSettings, Source, TaskInputs
 
 logger = logging.getLogger(__name__)
@@ -38,7 +39,6 @@ class Splits:
     dev: list[Any]
     test: list[Any]
     read: ReadSettings  # with everything that was detected
-    notes: tuple[str, ...] = ()  # what was decided for the user, in sentences
 
     def draw(self, settings: FitSettings, *, needs_dev: bool = True) -> tuple[list[Any], list[Any]]:
         """Return the training and dev examples of a run; without a dev file, some training examples are dev.
@@ -63,29 +63,22 @@ class Splits:
         return train, dev
 
 
-def read_splits(inputs: TaskInputs) -> Splits:
-    """Read the files of a task, dev and test like the training file."""
+def read_splits(inputs: TaskInputs, report: TaskReport) -> Splits:
+    """Read the files of a task, dev and test like the training file; say which columns were chosen."""
     family, read, label_map = inputs.family, inputs.options.read, inputs.options.label_map
     train, detected = read_examples(inputs.train, family, read, label_map)
-    notes = []
     if detected.columns and detected.columns != dict(read.columns) and isinstance(inputs.train, str):
         listed = ", ".join(f"{role}={name}" for role, name in detected.columns.items())
         target = f", whose target is a {detected.pair_target}" if family == "pairs" else ""
-        notes.append(
+        report.say(
             f"{inputs.train} is read as {detected.format} with columns {listed}{target}; change that with "
             "--text-column, --label-column or --column."
         )
-    others: list[list[Any]] = []
-    for source in (inputs.dev, inputs.test):
-        is_alike = source is not None and _ending(source) == _ending(inputs.train)
-        pair_target = detected.pair_target if family == "pairs" else "auto"
-        settings = detected if is_alike else dataclasses.replace(read, pair_target=pair_target)
-        others.append([] if source is None else read_examples(source, family, settings, label_map)[0])
-    return Splits(train, others[0], others[1], detected, tuple(notes))
-
-
-def _ending(source: Source) -> list[str] | None:
-    return Path(source).suffixes[-1:] if isinstance(source, str) else None
+    dev, test = (
+        [] if source is None else read_examples(source, family, read, label_map, trained=detected)[0]
+        for source in (inputs.dev, inputs.test)
+    )
+    return Splits(train, dev, test, detected)
 
 
 def read_examples(
@@ -98,34 +91,20 @@ def read_examples(
 ) -> tuple[list[Any], ReadSettings]:
     """Read all labelled examples of files or records, and return them with how they were read.
 
-    Of several files, the others are read like the first. With how the training data were `trained`, a file of the
-    same format is read alike, and `read` are changes of that.
+    Of several files, the others are read like the first; `trained` is that of open_reader.
     """
     examples: list[Any] = []
     name = source if isinstance(source, str) else source.name
     is_pattern = isinstance(source, str) and not Path(source).is_dir()
     for path in list_files(name) if is_pattern else [source]:
-        if trained is None:
-            reader, read = open_reader(path, family, read)
-        else:
-            reader, _ = open_labelled(path, family, trained, read)
+        reader = open_reader(path, family, read, trained=trained)
+        trained = reader.settings
         examples += map_labels(reader, label_map) if label_map else reader
     if family == "pairs":
         examples = _leave_out_disputed(examples, name)
-    if not examples:
+    if not examples or trained is None:
         raise InputError(f"{name} has no examples with a label; nothing can be learned or measured.")
-    _warn_of_empty_texts(examples, family)
-    return examples, read
-
-
-def _warn_of_empty_texts(examples: list[Any], family: str) -> None:
-    texts_of = choose_family(family).texts
-    empty = [example for example in examples if not all(texts_of(example))]
-    if empty:
-        logger.warning(
-            "%s: the text is empty (%d such examples); nothing can be learned from it. Remove the example, or "
-            "name the right column with --text-column.", empty[0].place, len(empty),
-        )  # fmt: skip
+    return examples, trained
 
 
 def map_labels(examples: Iterable[Any], label_map: Mapping[str, str]) -> Iterator[Any]:
@@ -157,17 +136,16 @@ def _leave_out_disputed(pairs: list[Any], path: str) -> list[Any]:
 class SharedInputs:
     """The inputs of one or several runs; each is read or computed when a run first needs it."""
 
-    def __init__(self, inputs: TaskInputs, *, on_words: Callable[[int, int], None] = lambda done, total: None) -> None:
-        """`on_words` gets how many words, and of how many, the biLM has read."""
+    def __init__(self, inputs: TaskInputs, report: TaskReport | None = None) -> None:
         self.inputs, self.family = inputs, choose_family(inputs.family)
-        self.on_words = on_words
+        self.report = report or TaskReport()
         self._pretrained: dict[int, tuple[WordList, npt.NDArray[np.float32]]] = {}
         self._stores: dict[tuple[bool, bool], LayerStore] = {}
 
     @cached_property
     def splits(self) -> Splits:
         """The examples of all files."""
-        return read_splits(self.inputs)
+        return read_splits(self.inputs, self.report)
 
     @cached_property
     def first_senses(self) -> dict[str, str]:
@@ -206,16 +184,11 @@ class SharedInputs:
         """Return the store with the layers of the examples' texts; what is missing is computed now."""
         key = with_context, pooled
         if key not in self._stores:
-            options = self.inputs.options
-            self._stores[key] = LayerStore(
-                self.frozen,
-                None if options.cache_folder is None else Path(options.cache_folder),
-                max_bytes=options.cache_bytes,
-                with_context=with_context,
-                pooled=pooled,
-                model_fingerprint=self.frozen_fingerprint,
-            )
-        self._stores[key].add((text for example in examples for text in self.family.texts(example)), self.on_words)
+            cache = self.inputs.options.cache_folder
+            folder = None if cache is None else Path(cache)
+            self._stores[key] = LayerStore(self.frozen, folder, with_context=with_context, pooled=pooled)
+        texts = (text for example in examples for text in self.family.texts(example))
+        self._stores[key].add(texts, self.report.on_words)
         return self._stores[key]
 
     def texts(self) -> Iterator[Words]:

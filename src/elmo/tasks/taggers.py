@@ -20,11 +20,10 @@ from elmo.checkpoint.source import MODELS_FOLDER, choose_model
 from elmo.errors import CheckpointError, InputError, first_line
 from elmo.extras import require
 from elmo.model import Elmo
-from elmo.tasks.examples import TaggedSentence, TagPrediction, Words, describe_tags
+from elmo.tasks.examples import TaggedSentence, TagPrediction, Words, build_example, describe_tags
 from elmo.tasks.metrics import score_labels, score_spans
 from elmo.tasks.readers import open_reader
 from elmo.tasks.settings import ReadSettings
-from elmo.text.sentence_input import read_sentence
 from elmo.text.tokenize import Word
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def _read_tagger(name: str) -> tuple[dict[str, Any], dict[str, Array]]:
 class Tagger:
     """A ready-made tagger. Several threads may call it."""
 
-    family, sense_entries = "tagging", frozenset[str]()
+    family = "tagging"
 
     def __init__(self, name: str, description: dict[str, Any], weights: dict[str, Array], model: Elmo) -> None:
         """`description` says which tags there are, and on which data they were learned, how well."""
@@ -113,7 +112,7 @@ class Tagger:
         self.labels: list[str] = description["tags"]
         if description["joins_words"]:
             self.labels = sorted({_type_of(tag) for tag in self.labels})
-        self.read, self.targets = ReadSettings(), frozenset(self.labels)
+        self.read = ReadSettings()
 
     def __repr__(self) -> str:
         return f"Tagger({self.name}, {len(self.labels)} labels: {', '.join(self.labels[:5])}, …)"
@@ -133,16 +132,11 @@ class Tagger:
         """Return the sentences that `predict` reads; InputError for an item of another form."""
         if isinstance(items, str | bytes):
             raise InputError("predict takes a list of items; put the one text in a list.")
-        return [
-            TaggedSentence(
-                tuple(read_sentence(item, self.tokenize)), None, record=item if isinstance(item, str) else None
-            )
-            for item in items
-        ]
+        return [build_example(self.family, item, self.tokenize) for item in items]
 
     def read_examples(self, data: str | Path, read: ReadSettings | None = None) -> list[TaggedSentence]:
         """Read labelled sentences: CoNLL, CoNLL-U or a table."""
-        return list(open_reader(str(data), self.family, read or ReadSettings()).reader)
+        return list(open_reader(str(data), self.family, read or ReadSettings()))
 
     def evaluate(self, data: Any) -> dict[str, float]:
         """Return the scores, in percent, of a file of labelled words, or of read_examples."""

@@ -13,9 +13,6 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
@@ -23,13 +20,13 @@ from torch import Tensor
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.source import DEFAULT_MODEL
-from elmo.config import LARGEST_DIM, parse
+from elmo.config import parse
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import current_folder, replacing_folder
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.progress import html_table
-from elmo.tasks.examples import Example, TagPrediction, Words, describe_tags
+from elmo.tasks.examples import Example, TagPrediction, Words, build_example, describe_tags
 from elmo.tasks.families import Labels, TaskNetwork, choose_family
 from elmo.tasks.families.networks import (
     FIRST_WORD,
@@ -44,7 +41,7 @@ from elmo.tasks.families.pooled import PooledClassifier
 from elmo.tasks.fit import Predictor, limit_threads
 from elmo.tasks.layer_store import Values, compute_layers
 from elmo.tasks.readers.records import Data, to_source
-from elmo.tasks.settings import FAMILY_NAMES, KINDS, ReadSettings, TaskSettings
+from elmo.tasks.settings import ReadSettings, TaskSettings
 from elmo.tasks.shared_inputs import read_examples
 from elmo.text.tokenize import Word
 
@@ -52,7 +49,7 @@ SCORES_FILE = "scores.json"
 TASK_FILE, WORDS_FILE, WEIGHTS_FILE, BILM_FOLDER = "task.json", "words.json", "weights.safetensors", "bilm"
 FORMAT_VERSION = 1
 EXAMPLES_AT_ONCE = 256
-BILM_PREFIX = "encoder.elmo.bilm."
+BILM_PREFIX, PRETRAINED_WEIGHT = "encoder.elmo.bilm.", "encoder.words.pretrained.weight"
 
 
 @dataclass(frozen=True)
@@ -94,22 +91,16 @@ def build_network(
     bilm: BilmShape | None,
     *,
     tuned: Elmo | None = None,
-    vectors: npt.NDArray[np.float32] | None = None,
+    pretrained: Tensor | None = None,
 ) -> TaskNetwork:
-    """Build a network with random weights; `tuned` is the model to train along, `vectors` the pretrained ones.
-
-    Without `vectors` the pretrained rows are zeros, to be loaded.
-    """
+    """Build a network with random weights; `tuned` is the model to train along, `pretrained` holds word vectors."""
     if settings.network.kind == "pooled":
         return PooledClassifier(labels, num_ngrams=len(words.learned.words), bilm=bilm)
-    pretrained = None if vectors is None else torch.from_numpy(vectors)
-    if pretrained is None and words.pretrained_dim:
-        pretrained = torch.zeros(len(words.pretrained), words.pretrained_dim)
     num_learned = len(words.learned) if len(words.learned) > FIRST_WORD else 0
 
     def make_encoder(extra_dim: int) -> Encoder:
         features = WordFeatures(settings.words, num_learned=num_learned, pretrained=pretrained)
-        return Encoder(features, _build_elmo(settings, bilm, tuned), settings, bilm, extra_dim=extra_dim)
+        return Encoder(features, _build_elmo(settings, bilm, tuned), settings, extra_dim=extra_dim)
 
     network: TaskNetwork = choose_family(family).network(make_encoder, labels, settings)
     return network
@@ -130,11 +121,7 @@ def _build_elmo(settings: TaskSettings, bilm: BilmShape | None, tuned: Elmo | No
 def write_task(folder: Path, description: TaskDescription, words: Vocabularies, weights: dict[str, Tensor]) -> None:
     """Write a task; files of the same names are replaced, others stay."""
     content = {"format_version": FORMAT_VERSION, **dataclasses.asdict(description)}
-    listed = {
-        "learned": words.learned.words,
-        "pretrained": words.pretrained.words,
-        "pretrained_dim": words.pretrained_dim,
-    }
+    listed = {"learned": words.learned.words, "pretrained": words.pretrained.words}
     with replacing_folder(folder, (WEIGHTS_FILE, WORDS_FILE, TASK_FILE)) as new:
         (new / WORDS_FILE).write_text(json.dumps(listed, ensure_ascii=False), encoding="utf-8")
         save_file({name: weight.contiguous() for name, weight in weights.items()}, new / WEIGHTS_FILE)
@@ -150,47 +137,27 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
     try:
         content = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
         listed = json.loads((folder / WORDS_FILE).read_text(encoding="utf-8"))
-        # Folders written before 0.3.0 call the sequence encoder `between`.
-        stored = load_file(folder / WEIGHTS_FILE)
-        weights = {name.replace("encoder.between.", "encoder.sequence."): stored[name] for name in stored}
+        weights = load_file(folder / WEIGHTS_FILE)
         if content["format_version"] != FORMAT_VERSION:
             raise CheckpointError(
                 f"{folder} is of version {content['format_version']}, but this program reads version "
                 f"{FORMAT_VERSION}; use the program that wrote it, or train again."
             )
-        family, bilm = content["family"], content["bilm"]
-        if not isinstance(family, str) or family not in KINDS:
-            raise CheckpointError(f"{folder} has the family {family!r}; known are {', '.join(FAMILY_NAMES)}.")
+        bilm = content["bilm"]
         description = TaskDescription(
-            KINDS[family][0],
+            content["family"],
             TaskSettings.from_dict(content["settings"], f"{folder / TASK_FILE}"),
-            content["labels"],
+            dict(content["labels"]),
             ReadSettings.from_dict(content["read"]),
             None if bilm is None else parse(BilmReference, bilm, f"{folder / TASK_FILE}"),
-            content["label_map"],
+            dict(content["label_map"]),
         )
-        _check(description, listed)
-        words = Vocabularies(WordList(listed["learned"]), WordList(listed["pretrained"]), listed["pretrained_dim"])
+        words = Vocabularies(WordList(listed["learned"]), WordList(listed["pretrained"]))
     except (
         OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError, ConfigError
     ) as error:  # fmt: skip
         raise CheckpointError(f"{folder} is damaged: {first_line(error)}; copy it again or train again.") from error
     return description, words, weights
-
-
-def _check(description: TaskDescription, listed: Any) -> None:
-    """Raise ValueError for values that no task has; AttributeError if there are no labels."""
-    read, labels = description.read, description.labels
-    for value in (listed["learned"], listed["pretrained"], labels.get("labels", []), labels.get("tags", [])):
-        if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
-            raise ValueError(f"{value!r:.40} is no list of names")
-    if type(listed["pretrained_dim"]) is not int or not 0 <= listed["pretrained_dim"] <= LARGEST_DIM:
-        raise ValueError(f"{WORDS_FILE} has the pretrained_dim {listed['pretrained_dim']!r:.40}")
-    for mapping in (description.label_map, read.columns):
-        if not isinstance(mapping, dict) or not all(isinstance(value, str) for value in mapping.values()):
-            raise ValueError(f"{mapping!r:.40} is no mapping of names")
-    if not isinstance(read.format, str | None):
-        raise ValueError(f"{TASK_FILE} does not say how files are read")
 
 
 class Task:
@@ -209,13 +176,12 @@ class Task:
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
-        targets = sorted(self.targets)
-        shown = f", {len(targets)} labels: {', '.join(targets[:5])}{', …' if len(targets) > 5 else ''}"
-        return f"Task({self.family}{shown if targets else ''})"
+        shown = f", {len(self.labels)} labels: {', '.join(self.labels[:5])}{', …' if len(self.labels) > 5 else ''}"
+        return f"Task({self.family}{shown if self.labels else ''})"
 
     def _repr_html_(self) -> str:
-        facts = [("family", self.family), ("metric", self.metric)]
-        return html_table([*facts, ("labels", ", ".join(sorted(self.targets)) or "none")], caption="Task")
+        facts = [("family", self.family), ("metric", self.metric), ("labels", ", ".join(self.labels) or "none")]
+        return html_table(facts, caption="Task")
 
     @property
     def family(self) -> str:
@@ -228,11 +194,6 @@ class Task:
         return self._predictor.metric
 
     @property
-    def targets(self) -> frozenset[str]:
-        """The labels or tags to predict, and their names before --map-label; empty for scores and answers."""
-        return frozenset((*self.labels, *self.description.label_map))
-
-    @property
     def read(self) -> ReadSettings:
         """How the training data were read."""
         return self.description.read
@@ -243,12 +204,6 @@ class Task:
         labels = self.description.labels
         return list(labels.get("tags") or labels.get("labels") or ())
 
-    @property
-    def sense_entries(self) -> frozenset[str]:
-        """The lemmas with their part of speech, as in bank#NOUN, that a task of senses knows."""
-        labels = self.description.labels
-        return frozenset(labels.get("senses", {})) | frozenset(labels.get("first_senses", {}))
-
     def tokenize(self, text: str) -> list[Word]:
         """Return the words of a text with their offsets, split like those of training."""
         return self.read.tokenizer(self.family)(text)
@@ -256,9 +211,7 @@ class Task:
     def predict(self, items: Iterable[Any]) -> list[Any]:
         """Return the prediction of each item, such as a TagPrediction or LabelPrediction, in their order.
 
-        tagging and classification take texts (strings or lists of words), pairs take (first, second), relations
-        texts with <e1>…</e1> and <e2>…</e2>, question answering (question, passage), senses (sentence, [(start,
-        end, lemma, pos), …]).
+        Items are what `elmo.tasks.examples.build_example` takes: texts, pairs of texts, and so on.
         """
         return list(self.predict_examples(self.read_items(items)))
 
@@ -271,16 +224,15 @@ class Task:
 
     def read_examples(self, data: Data, read: ReadSettings | None = None) -> list[Any]:
         """Read labelled data like those of training, unless the format differs or `read` says otherwise."""
-        source, trained = to_source(data, self.family, "the data"), self.read
-        label_map = self.description.label_map
-        return read_examples(source, self.family, read or ReadSettings(), label_map, trained=trained)[0]
+        source, label_map = to_source(data, self.family, "the data"), self.description.label_map
+        return read_examples(source, self.family, read or ReadSettings(), label_map, trained=self.read)[0]
 
     def read_items(self, items: Iterable[Any]) -> list[Any]:
         """Return the examples that `predict` builds from its items; InputError for an item of another form."""
         if isinstance(items, str | bytes):
             raise InputError("predict takes a list of items; put the one text in a list.")
         tokenizer = self.read.tokenizer(self.family)
-        return [self._predictor.family.from_python(item, tokenizer) for item in items]
+        return [build_example(self.family, item, tokenizer) for item in items]
 
     def texts(self, example: Any) -> tuple[Words, ...]:
         """Return the words of each text of an example."""
@@ -349,7 +301,7 @@ def load_task(
     try:
         network = build_network(
             description.family, settings, description.labels, words, shape,
-            tuned=model if settings.elmo.tune else None,
+            tuned=model if settings.elmo.tune else None, pretrained=weights.get(PRETRAINED_WEIGHT),
         )  # fmt: skip
         missing, unexpected = network.load_state_dict(weights, strict=False)
     except (RuntimeError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

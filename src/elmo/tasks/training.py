@@ -14,7 +14,6 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,19 +27,18 @@ from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
-from elmo.extras import require
 from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_of
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.progress import StatusBar
 from elmo.tasks.families import Labels
 from elmo.tasks.families.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
 from elmo.tasks.families.pooled import choose_ngrams
-from elmo.tasks.fit import FitState, Predictor, Watcher, fit, limit_threads
+from elmo.tasks.fit import FitState, Predictor, fit, limit_threads
 from elmo.tasks.readers.records import Data, absolute_path, list_files, store_records, to_source
+from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
-from elmo.tasks.shared_inputs import SharedInputs
+from elmo.tasks.shared_inputs import SharedInputs, Splits
 from elmo.tasks.task import (
     BILM_FOLDER,
     BILM_PREFIX,
@@ -61,7 +59,7 @@ USUAL_SPREAD = 0.5  # standard deviation of a dimension, about that of GloVe
 NUM_SPREAD_EXAMPLES = 200  # by which the spread of a model's layers is estimated
 # Texts of more words on average, or no more examples, are classified by pooled vectors alone.
 LONG_TEXT, FEW_EXAMPLES = 100, 500
-FEW_TO_MEASURE = 200  # fewer examples give a score with a warning
+FEW_TO_MEASURE = 200  # scores on fewer examples come with a warning
 
 
 @dataclass(frozen=True)
@@ -101,7 +99,6 @@ def train(
     model: str | Path | None = None,
     settings: Settings | None = None,
     options: TaskOptions | None = None,
-    num_threads: int | None = None,
     progress: bool = False,
 ) -> TaskResult:
     """Train a task on labelled examples and write it to the new folder `output`.
@@ -111,13 +108,12 @@ def train(
     pattern of names, a folder with a folder of texts per label, a DataFrame, a Dataset, a list of dicts, or
     (texts, labels). `dev` decides when to stop; without it, cross-validation or training examples that are set
     apart do. `test` is measured once at the end. `settings` are changes of the family's defaults, such as
-    {"elmo.where": "both"}. `num_threads` is 1 if not given, which is best for small networks. A run that was
-    stopped is continued by `resume`.
+    {"elmo.where": "both"}. `resume` continues a run that was stopped.
     """
-    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options, num_threads)
+    inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
     check_new(Path(output))
-    with TaskReport(chosen.fit.num_epochs, shown=progress) as report:
-        return train_task(report.open(inputs), chosen, Path(output), watcher=report, is_new=True)
+    with TaskReport(shown=progress) as report:
+        return train_task(SharedInputs(inputs, report), chosen, Path(output), is_new=True)
 
 
 def resume(output: str | Path, *, progress: bool = False) -> TaskResult:
@@ -126,8 +122,8 @@ def resume(output: str | Path, *, progress: bool = False) -> TaskResult:
     inputs, settings = read_run(folder)
     if is_done(folder):
         return finish(folder)
-    with TaskReport(settings.fit.num_epochs, shown=progress) as report:
-        return train_task(report.open(inputs), settings, folder, watcher=report)
+    with TaskReport(shown=progress) as report:
+        return train_task(SharedInputs(inputs, report), settings, folder)
 
 
 def resolve_inputs(
@@ -138,12 +134,9 @@ def resolve_inputs(
     model: str | Path | None,
     settings: Settings | None,
     options: TaskOptions | None,
-    num_threads: int | None = None,
 ) -> tuple[TaskInputs, TaskSettings]:
     """Return the inputs and settings of a run, with what the kind and the options imply."""
     options = options or TaskOptions()
-    if num_threads is not None:
-        options = dataclasses.replace(options, num_threads=num_threads)
     family, target = find_family(kind)
     if options.num_threads < 1:
         raise InputError(f"num_threads is {options.num_threads}; it must be 1 or more.")
@@ -168,7 +161,7 @@ def resolve_inputs(
         None if data is None else to_source(data, family, name) for data, name in ((dev, "dev"), (test, "test"))
     )
     bilm = None if model is None else str(model)
-    return TaskInputs(family, to_source(train, family, "train"), dev, test, bilm, options, kind), settings
+    return TaskInputs(family, to_source(train, family, "train"), dev, test, bilm, options), settings
 
 
 def train_task(
@@ -176,7 +169,6 @@ def train_task(
     settings: TaskSettings,
     folder: Path,
     *,
-    watcher: Watcher | None = None,
     keep: bool = True,
     is_new: bool = False,
 ) -> TaskResult:
@@ -186,24 +178,23 @@ def train_task(
     with the better dev score is written.
     """
     started = time.monotonic()
-    watcher = watcher or Watcher()
     kinds = choose_networks(shared, settings)
-    runs = [_Run(shared, _with_network(settings, kind), is_alone=len(kinds) == 1) for kind in kinds]
+    runs = [_Run(shared, settings, kind, is_alone=len(kinds) == 1) for kind in kinds]
     if is_new:  # not before: a mistake in the inputs leaves no folder
         start(shared.inputs, settings, folder)
     with holding_run(folder), limit_threads(shared.inputs.options.num_threads):
-        states = [run.fit(folder, watcher) for run in runs]
+        states = [run.fit(folder) for run in runs]
         run, state = runs[0], states[0]
         if len(runs) > 1:
-            for each, reached in zip(runs, states, strict=True):
-                watcher.say(f"{each.network_kind}: dev {each.predictor.metric} {reached.best_score:.2f}")
+            for kind, reached in zip(kinds, states, strict=True):
+                shared.report.say(f"{kind}: dev {run.predictor.metric} {reached.best_score:.2f}")
             # Few dev examples cannot tell networks apart: the other must be better by half a standard error.
             if states[1].best_score > state.best_score + 25 / math.sqrt(len(runs[1].dev)):
                 run, state = runs[1], states[1]
             elif not shared.splits.dev:
                 # It needs no dev examples of its own, so those that compared the networks are learned from too.
-                run = _Run(shared, _with_network(settings, "pooled"), is_alone=True)
-                state = run.fit(folder, watcher)
+                run = _Run(shared, settings, "pooled", is_alone=True)
+                state = run.fit(folder)
         result = run.measure(folder, state, started)
         if keep:
             run.write(folder, state)
@@ -227,22 +218,18 @@ def choose_networks(shared: SharedInputs, settings: TaskSettings) -> list[str]:
     return ["pooled", "bilstm"]
 
 
-def _with_network(settings: TaskSettings, kind: str) -> TaskSettings:
-    return dataclasses.replace(settings, network=dataclasses.replace(settings.network, kind=cast(Any, kind)))
-
-
 class _Run:
     """One network with its examples, from the first epoch to the folder."""
 
-    def __init__(self, shared: SharedInputs, settings: TaskSettings, *, is_alone: bool) -> None:
+    def __init__(self, shared: SharedInputs, settings: TaskSettings, network_kind: Any, *, is_alone: bool) -> None:
         """`is_alone`: no other network is compared with it on the same dev examples."""
+        settings = dataclasses.replace(settings, network=dataclasses.replace(settings.network, kind=network_kind))
         family, elmo = shared.family, settings.elmo
         self._shared, self._settings = shared, settings
-        self.network_kind = settings.network.kind
-        is_pooled = self.network_kind == "pooled"
+        is_pooled = network_kind == "pooled"
         self._train, self.dev = shared.splits.draw(settings.fit, needs_dev=not (is_pooled and is_alone))
         labels = family.learn_labels(self._train, settings)
-        check_labels(shared, labels)
+        check_labels(shared.splits, labels)
         if shared.first_senses:
             labels["first_senses"] = shared.first_senses
         self._words, vectors = self._choose_words(is_pooled)
@@ -250,7 +237,7 @@ class _Run:
         self._shape: BilmShape | None = None
         self._fingerprint = layers_of = None
         if self._model is not None:
-            context = self._model.context if elmo.context != "none" or is_pooled else None
+            context = self._model.context if is_pooled else None
             self._shape = BilmShape(self._model.num_layers, self._model.dim, context.dim if context else 0)
             self._fingerprint = fingerprint(self._model) if elmo.tune else shared.frozen_fingerprint
             if not elmo.tune:
@@ -261,7 +248,8 @@ class _Run:
             torch.manual_seed(settings.fit.seed)
             network = build_network(
                 family.name, settings, labels, self._words, self._shape,
-                tuned=self._model if elmo.tune else None, vectors=vectors,
+                tuned=self._model if elmo.tune else None,
+                pretrained=None if vectors is None else torch.from_numpy(vectors),
             )  # fmt: skip
         if layers_of is not None and self._shape is not None and network.mixes is not None:
             texts = [text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text]
@@ -276,12 +264,12 @@ class _Run:
         words = self._settings.words
         texts = [text for example in self._train for text in self._shared.family.texts(example)]
         if is_pooled:
-            return Vocabularies(choose_ngrams(texts) if words.kinds else learned, pretrained, 0), None
+            return Vocabularies(choose_ngrams(texts) if words.kinds else learned, pretrained), None
         if "learned" in words.kinds:
             learned = choose_words(texts, min_count=words.min_count)
         if "pretrained" in words.kinds:
             pretrained, vectors = self._shared.read_pretrained(words.num_kept)
-        return Vocabularies(learned, pretrained, 0 if vectors is None else vectors.shape[1]), vectors
+        return Vocabularies(learned, pretrained), vectors
 
     def _open_model(self) -> Elmo | None:
         elmo, options = self._settings.elmo, self._shared.inputs.options
@@ -292,25 +280,21 @@ class _Run:
                 "A biLM is tuned in float32 on the CPU, where the task network runs; leave out --precision and "
                 "--device, or keep the biLM frozen."
             )
-        model = self._shared.open_model() if elmo.tune else self._shared.frozen
-        if elmo.context != "none" and model.context is None:
-            raise InputError("elmo.context is set, but the model has no context layer; add one with elmo fuse.")
-        return model
+        return self._shared.open_model() if elmo.tune else self._shared.frozen
 
-    def fit(self, folder: Path, watcher: Watcher) -> FitState:
+    def fit(self, folder: Path) -> FitState:
         """Train from the state that the folder holds, if any."""
         path = folder / TRAINING / STATE_FILE
-        new = FitState(bilm_hash=self._fingerprint)
-        if self.predictor.network.fits_directly:
-            return fit(self.predictor, self._settings, self._train, self.dev, state=new)
-        state = load_state(path) or new
+        state = FitState(bilm_hash=self._fingerprint)
+        if path.exists() and not self.predictor.network.fits_directly:
+            state = load_state(path)
         if state.bilm_hash != self._fingerprint:
             raise InputError(
                 f"{self._shared.inputs.model or 'The default model'} is not the biLM that the run in {folder} "
                 "began with; put that one back, or start a new run."
             )
         return fit(
-            self.predictor, self._settings, self._train, self.dev, state=state, watcher=watcher,
+            self.predictor, self._settings, self._train, self.dev, state=state, report=self._shared.report,
             save=lambda state: save_state(path, state),
         )  # fmt: skip
 
@@ -319,7 +303,12 @@ class _Run:
         predictor, test = self.predictor, self._shared.splits.test
         mixes = cast(Sequence[ScalarMix], predictor.network.mixes or ())
         dev = predictor.evaluate(self.dev) if self.dev else state.history[-1]["dev"]
-        _warn_of_uncertainty(dev[predictor.metric], predictor.metric, len(self.dev), len(self._train))
+        num_measured = len(self.dev) or len(self._train)
+        if num_measured < FEW_TO_MEASURE:
+            logger.warning(
+                "The dev score, %s %.1f, is measured on %d examples only and may be off by %.0f points.",
+                predictor.metric, dev[predictor.metric], num_measured, 98 / math.sqrt(num_measured),
+            )  # fmt: skip
         return TaskResult(
             folder,
             predictor.family.name,
@@ -341,9 +330,8 @@ class _Run:
         inputs, is_tuned = self._shared.inputs, self._settings.elmo.tune
         reference = None
         model = self._model
-        elmo = getattr(self.predictor.network, "encoder", None) and self.predictor.network.encoder.elmo
-        if isinstance(elmo, ElmoLayer):
-            model = elmo.to_elmo()  # with the weights that were tuned
+        if isinstance(self.predictor.network.elmo, ElmoLayer):
+            model = self.predictor.network.elmo.to_elmo()  # with the weights that were tuned
         if model is not None and self._shape is not None and self._fingerprint is not None:
             reference = BilmReference(
                 absolute_path(inputs.model),
@@ -366,41 +354,16 @@ class _Run:
         write_task(folder, description, self._words, weights)
 
 
-def check_labels(shared: SharedInputs, labels: Labels) -> None:
-    """Raise InputError if all training examples have one target; warn about entities without spans."""
-    splits, name = shared.splits, "tag" if "tags" in labels else "label"
-    names = list(labels.get("tags") or labels.get("labels") or [])
+def check_labels(splits: Splits, labels: Labels) -> None:
+    """Raise InputError if all training examples have one target."""
+    role = "tag" if "tags" in labels else "label"
+    names = labels.get(f"{role}s", [])
     if len(names) == 1 and len(splits.train) > 1:
-        record = splits.train[0].record
-        row = f" (its first row is {record[0][0]!r:.60})" if name == "tag" and isinstance(record, list) else ""
-        column = splits.read.columns.get(name)
-        where = "" if column is None else f", read from column {column}"
+        column = f" (column {splits.read.columns[role]})" if role in splits.read.columns else ""
         raise InputError(
-            f"{splits.train[0].place.file}: all {name}s are {names[0]!r}{where}{row}, so there is nothing to "
-            "learn; name the right column with --label-column."
+            f"{splits.train[0].place.file}: all {role}s are {names[0]!r}{column}, so there is nothing to learn; name "
+            "the right column with --label-column."
         )
-    if shared.inputs.kind in ("ner", "chunking") and not labels["marks_spans"]:
-        logger.warning(
-            "%s: no tag marks a span, as B-PER does (the tags are %s); accuracy is measured instead of F1. If "
-            "that is the wrong column, name the right one with --label-column.",
-            splits.train[0].place.file, ", ".join(names[:5]),
-        )  # fmt: skip
-
-
-def _warn_of_uncertainty(score: float, metric: str, num_dev: int, num_train: int) -> None:
-    """Warn if few examples measured a score: the interval is Wilson's, of 95%."""
-    num = num_dev or num_train
-    if num >= FEW_TO_MEASURE or metric == "pearson":  # which is no share of examples
-        return
-    num_correct = round(num * min(1.0, max(0.0, score / 100)))
-    counted = require("scipy.stats", "tasks", "This score").binomtest(num_correct, num)
-    low, high = counted.proportion_ci(method="wilson")
-    logger.warning(
-        "The dev score, %s %.1f, is measured by %s: with 95%% probability the true one is between about %.0f and "
-        "%.0f. More labelled examples would make it more certain.",
-        metric, score, f"{num} dev examples" if num_dev else f"cross-validation on {num} examples",
-        100 * low, 100 * high,
-    )  # fmt: skip
 
 
 def _start_gamma(mixes: LayerMixes, shape: BilmShape, values: Sequence[npt.NDArray[Any]]) -> None:
@@ -505,10 +468,8 @@ def save_state(path: Path, state: FitState) -> None:
     replace_file(path, content.getvalue())
 
 
-def load_state(path: Path) -> FitState | None:
-    """Read where training stood, if it had begun."""
-    if not path.exists():
-        return None
+def load_state(path: Path) -> FitState:
+    """Read where training stood."""
     try:
         return FitState(**torch.load(path, weights_only=True))
     except (OSError, RuntimeError, pickle.UnpicklingError, TypeError) as error:
@@ -520,60 +481,3 @@ def _hash_file(path: str) -> str:
         return sha256_of(Path(path))
     except OSError as error:
         raise InputError(f"{path} could not be read: {error.strerror}.") from error
-
-
-# --- progress
-
-
-class TaskReport(Watcher):
-    """A bar on a terminal or in a notebook, else a line now and then; the scores of epochs always."""
-
-    def __init__(self, num_epochs: int, *, shown: bool = True) -> None:
-        self._num_epochs, self._shown, self._bar = num_epochs, shown, StatusBar(1, shown=shown)
-        self._name, self._phase, self._started = "", 0, time.monotonic()
-
-    def __enter__(self) -> "TaskReport":
-        self._bar.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.__exit__(*error)
-
-    def begin(self, name: str) -> "TaskReport":
-        """Report on a run whose lines begin with its name."""
-        self._name, self._phase = name, 0
-        return self
-
-    def open(self, inputs: TaskInputs) -> SharedInputs:
-        """Read the examples, say what was decided about them, and return the inputs of the runs to report on."""
-        shared = SharedInputs(inputs, on_words=self.on_words)
-        for note in shared.splits.notes:
-            self.say(note)
-        return shared
-
-    def say(self, line: str) -> None:
-        """Print a line that stays above the bar."""
-        if self._shown:
-            self._bar.say(f"{self._name}{line}")
-
-    def on_words(self, done: int, total: int) -> None:
-        """Show how many words the biLM has encoded."""
-        self._show(-1, done, total, f"biLM layers: {done:,} of {total:,} words")
-
-    def on_batch(self, epoch: int, done: int, total: int) -> None:
-        """Show how far an epoch is."""
-        name = f"{self._name}epoch {epoch} of at most {self._num_epochs}"
-        self._show(epoch, done, total, f"{name}: batch {done:,} of {total:,}")
-
-    def on_epoch(self, record: dict[str, Any]) -> None:
-        """Print the scores of an epoch."""
-        scores = ", ".join(f"{name} {value:.2f}" for name, value in record["dev"].items())
-        best = ", the best so far" if record["best"] else ""
-        seconds = time.monotonic() - self._started
-        self.say(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {scores}{best} ({seconds:.1f} s)")
-
-    def _show(self, phase: int, done: int, total: int, text: str) -> None:
-        if phase != self._phase:
-            self._phase, self._started = phase, time.monotonic()
-        seconds = (time.monotonic() - self._started) / max(1, done) * (total - done)
-        self._bar.show(done / max(1, total), f"{text}, {timedelta(seconds=round(seconds))} left")

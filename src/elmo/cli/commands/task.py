@@ -20,12 +20,11 @@ from elmo.files.durable import output_file
 from elmo.files.sources import STDIN, Lines, check_text
 from elmo.heap import reuse_large_blocks
 from elmo.tasks.examples import locate_words
-from elmo.tasks.settings import DEFAULT_CACHE_BYTES, DEFAULTS, ReadSettings, TaskOptions, TaskSettings
+from elmo.tasks.settings import DEFAULTS, ReadSettings, TaskOptions, TaskSettings
 
 if TYPE_CHECKING:
     from elmo.tasks import ComparisonSettings, Tagger, Task, TaskResult
 
-GIGABYTE = 2**30
 SENTENCES_AT_ONCE = 256
 _SHOWN = {name: "depends on the family" for changes in DEFAULTS.values() for name in changes}
 
@@ -63,15 +62,11 @@ class ComparisonOptions:
         str,
         option(
             "--variants NAMES",
-            "Variants of --compare: baseline, top, learned, concat, output, both, context_concat, tuned, "
-            "encoder; for classification also tfidf and pooled.",
-            shown="baseline, learned and, where possible, tfidf and encoder",
+            "Variants of --compare: baseline, top, learned, concat, output, both, tuned; for classification also "
+            "tfidf and pooled.",
+            shown="baseline, learned and, for classification, tfidf",
         ),
     ] = ""
-    encoder: Annotated[
-        str | None,
-        option("--encoder NAME", "Hugging Face encoder of the variant encoder.", shown="MiniLM if it is installed"),
-    ] = None
     seeds: Annotated[int, option("--seeds N", "Number of seeds of --compare, from --seed on.", min=1)] = 3
     fractions: Annotated[str, option("--fractions NUMBERS", "Fractions of the training data of --compare.")] = "1"
     keep_runs: Annotated[bool, option("--keep-runs", "Keep each run of --compare as a task, not only its scores.")] = (
@@ -91,7 +86,7 @@ class ComparisonOptions:
             raise InputError(
                 f"--fractions is {self.fractions!r}; give numbers above 0 and at most 1, as in 0.01,0.1,1."
             )
-        return ComparisonSettings(names, tuple(range(first_seed, first_seed + self.seeds)), fractions, self.encoder)
+        return ComparisonSettings(names, tuple(range(first_seed, first_seed + self.seeds)), fractions)
 
 
 def tag(
@@ -164,7 +159,7 @@ def train(
     threads: Threads = None,
     as_json: options.AsJson = False,
     settings: Annotated[dict[str, Any], TaskSettings, _SHOWN],
-    data: Annotated[dict[str, Any], TaskOptions, {"cache_bytes": str(DEFAULT_CACHE_BYTES // GIGABYTE)}],
+    data: Annotated[dict[str, Any], TaskOptions],
 ) -> None:
     """Train a task network with ELMo.
 
@@ -195,7 +190,7 @@ def train(
     files |= {"settings": changes, "options": _read_options(data, threads), "progress": True}
     if not compare:
         if compared != ComparisonOptions():
-            raise InputError("--variants, --encoder, --seeds, --fractions and --keep-runs need --compare.")
+            raise InputError("--variants, --seeds, --fractions and --keep-runs need --compare.")
         with resumable(lambda: _resuming(output)):
             return _report(tasks.train(train, **files), as_json=as_json)
     comparison = compared.read(changes.get("fit.seed", 0))
@@ -215,10 +210,6 @@ def _resuming(folder: Path) -> list[str] | None:
 
 
 def _read_options(chosen: dict[str, Any], threads: int | None) -> TaskOptions:
-    if "cache_bytes" in chosen:
-        if chosen["cache_bytes"] < 0:
-            raise InputError(f"--cache-gigabytes is {chosen['cache_bytes']}; give 0 or more.")
-        chosen["cache_bytes"] *= GIGABYTE
     if "label_map" in chosen:
         chosen["label_map"] = read_pairs(chosen["label_map"], "--map-label", may_be_empty=True)
     read = {name.removeprefix("read."): chosen.pop(name) for name in list(chosen) if name.startswith("read.")}
@@ -293,7 +284,7 @@ def predict(
       elmo task predict tagger untagged.conllu --output tagged.conllu
       echo '{"text": "a great film"}' | elmo task predict sentiment --format jsonl
     """
-    from elmo.tasks.readers import open_input
+    from elmo.tasks.readers import open_reader
 
     if text and file is not None:
         raise InputError(f"FILE ({file}) and --text were both given; use one.")
@@ -302,10 +293,10 @@ def predict(
     path = file or STDIN
     if output is not None and not text and path != STDIN and output.exists() and output.samefile(path):
         raise InputError(f"{path} is both input and output; give --output another name.")
-    asked = _make_read_settings(read)
+    requested = _make_read_settings(read)
     opened = computing.open(task, "predict")
     source = Lines(path, texts=text) if text else path
-    reader, _ = open_input(source, opened.family, opened.read, asked, sense_entries=opened.sense_entries)
+    reader = open_reader(source, opened.family, requested, trained=opened.read, labelled=False)
     ahead, examples = tee(reader)
 
     def to_json(example: Any, prediction: Any) -> str:

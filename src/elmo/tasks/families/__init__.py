@@ -9,13 +9,16 @@ from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
-from elmo.layer import LayerMixes
+from elmo.layer import ElmoLayer, LayerMixes
 from elmo.tasks.examples import Words
 from elmo.tasks.families.networks import Batcher, Encoder
 from elmo.tasks.settings import TaskSettings
-from elmo.text.sentence_input import Tokenizer
 
 Labels = dict[str, Any]  # what was learned about the targets, as JSON
+_MODULES = {
+    "tagging": "tagging", "classification": "labels", "pairs": "labels", "relations": "labels",
+    "question_answering": "question_answering", "senses": "senses",
+}  # fmt: skip
 MakeEncoder = Callable[[int], Encoder]  # takes the number of extra features per word
 
 
@@ -26,9 +29,14 @@ class TaskNetwork(nn.Module):
     fits_directly = False  # whether `fit_examples` trains it in one call, instead of the gradients of `loss`
 
     @property
+    def elmo(self) -> LayerMixes | ElmoLayer | None:
+        """The module that mixes the layers of the biLM, or of its own biLM that is tuned, if there is one."""
+        return self.encoder.elmo if hasattr(self, "encoder") else None
+
+    @property
     def mixes(self) -> LayerMixes | None:
-        """The module that mixes the layers of the biLM, if there is one."""
-        return self.encoder.mixes if hasattr(self, "encoder") else None
+        """The module that mixes the layers, if ELMo enters at all."""
+        return self.elmo.mixes if isinstance(self.elmo, ElmoLayer) else self.elmo
 
     def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
         """Return the mean loss of a batch."""
@@ -70,12 +78,7 @@ class Family:
         """Return all scores, in percent."""
         raise NotImplementedError
 
-    def from_python(self, item: Any, tokenizer: Tokenizer) -> Any:
-        """Build an example without a target from a value of a program; InputError if it is none."""
-        raise NotImplementedError
-
 
 def choose_family(name: str) -> Family:
     """Return the family of a name."""
-    module = "labels" if name in ("classification", "pairs", "relations") else name
-    return cast(Family, import_module(f"elmo.tasks.families.{module}").FAMILIES[name])
+    return cast(Family, import_module(f"elmo.tasks.families.{_MODULES[name]}").FAMILIES[name])

@@ -10,7 +10,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.errors import InputError
 from elmo.tasks.examples import (
     LabelledText,
     LabelPrediction,
@@ -22,7 +21,6 @@ from elmo.tasks.examples import (
 )
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import (
-    AttentionPooling,
     Batcher,
     attend,
     build_sequence_encoder,
@@ -34,7 +32,6 @@ from elmo.tasks.families.networks import (
 )
 from elmo.tasks.metrics import score_labels, score_numbers, score_relations
 from elmo.tasks.settings import TaskSettings
-from elmo.text.sentence_input import Tokenizer, read_sentence
 
 MAX_DISTANCE = 30
 POSITION_DIM = 10
@@ -79,8 +76,7 @@ class _Classifier(_LabelNetwork):
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
         super().__init__(make_encoder, labels)
         dim = self.encoder.output_dim
-        self.attention = AttentionPooling(dim) if settings.network.pooling == "attention" else None
-        self.hidden = nn.Linear(dim if self.attention is not None else 2 * dim, settings.network.dim)
+        self.hidden = nn.Linear(2 * dim, settings.network.dim)
         self.dropout = nn.Dropout(settings.network.dropout)
         self.scores = nn.Linear(settings.network.dim, len(self._labels))
         # Most phrases are short and neutral, unlike texts; scores of their own leave those of texts alone.
@@ -98,11 +94,7 @@ class _Classifier(_LabelNetwork):
         ]
         if self.phrase_scores is not None and phrases:
             rows, spans, labels = zip(*phrases, strict=True)
-            numbers = torch.tensor(rows)
-            if self.attention is not None:
-                pooled = self.attention(states[numbers], span_mask(spans, states.shape[1]))
-            else:
-                pooled = pool_ranges(states, numbers, spans)
+            pooled = pool_ranges(states, torch.tensor(rows), spans)
             loss = loss + self._label_loss(self.phrase_scores(self._hide(pooled)), labels)
         return loss
 
@@ -113,9 +105,8 @@ class _Classifier(_LabelNetwork):
         return self._score_texts(self._encode(examples, batcher), examples)
 
     def _score_texts(self, states: Tensor, examples: Sequence[LabelledText]) -> Tensor:
-        pool = self.attention or pool_max_mean
         mask = span_mask([(0, len(example.words)) for example in examples], states.shape[1])
-        scores: Tensor = self.scores(self._hide(pool(states, mask)))
+        scores: Tensor = self.scores(self._hide(pool_max_mean(states, mask)))
         return scores
 
     def _hide(self, pooled: Tensor) -> Tensor:
@@ -138,9 +129,6 @@ class _Classification(Family):
         self, examples: Sequence[LabelledText], predictions: Sequence[LabelPrediction], labels: Labels
     ) -> dict[str, float]:
         return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
-
-    def from_python(self, item: Any, tokenizer: Tokenizer) -> LabelledText:
-        return LabelledText(tuple(read_sentence(item, tokenizer)), None)
 
 
 class _PairNetwork(_LabelNetwork):
@@ -225,12 +213,6 @@ class _Pairs(Family):
         numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
         return score_numbers([float(example.target or 0) for example in examples], numbers)
 
-    def from_python(self, item: Any, tokenizer: Tokenizer) -> SentencePair:
-        if not isinstance(item, tuple | list) or len(item) != 2:
-            raise InputError(f"{item!r:.60} is not a pair of sentences, such as ('A man runs', 'Someone moves').")
-        first, second = (tuple(read_sentence(sentence, tokenizer)) for sentence in item)
-        return SentencePair(first, second, None)
-
 
 class _RelationNetwork(_LabelNetwork):
     """Words with their distances to both spans -> h -> the spans and the sentence, pooled -> scores."""
@@ -276,11 +258,6 @@ class _Relations(Family):
     ) -> dict[str, float]:
         gold = [example.label or "" for example in examples]
         return score_relations(gold, [found.label for found in predictions])
-
-    def from_python(self, item: Any, tokenizer: Tokenizer) -> MarkedPair:
-        if not isinstance(item, str):
-            raise InputError(f"{item!r:.60} is not a text with marks, such as 'the <e1>arm</e1> of a <e2>chair</e2>'.")
-        return MarkedPair.parse(item, None, tokenizer)
 
 
 FAMILIES = {"classification": _Classification(), "pairs": _Pairs(), "relations": _Relations()}

@@ -7,6 +7,7 @@ ELMo may enter once more. Masks (B, T) are True for real words; padded positions
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.errors import InputError
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.tasks.examples import Words
 from elmo.tasks.settings import NetworkSettings, TaskSettings, WordSettings
@@ -25,7 +25,6 @@ from elmo.text.vocabulary import open_word_vectors, read_word_vectors
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 MAX_CHARACTERS, NUM_CHARACTER_FILTERS = 30, 50
 NUM_BYTES = 256
-Vectors = dict[str, npt.NDArray[np.float32]]
 LayersOf = Callable[[Words], npt.NDArray[np.float16]]  # a sentence -> its values (T, num_values), or their mean
 VERY_LOW = -1e9
 
@@ -52,11 +51,10 @@ class WordList:
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """The words with learned and with pretrained vectors; `pretrained_dim` is 0 if there are none."""
+    """The words with learned and with pretrained vectors."""
 
     learned: WordList
     pretrained: WordList
-    pretrained_dim: int
 
 
 def choose_words(sentences: Iterable[Sequence[str]], *, min_count: int) -> WordList:
@@ -72,31 +70,14 @@ def read_pretrained(
 
     The file is text as GloVe or word2vec write it.
     """
-    wanted = {word for words in sentences for word in words}
-    wanted |= {word.lower() for word in wanted}
-    found = _read_text(path, wanted, num_kept)
-    words = sorted(found)
-    vectors = np.stack([found[word] for word in words])
-    unknown = vectors.mean(axis=0)
-    return WordList(words), np.concatenate([np.zeros_like(unknown)[None], unknown[None], vectors])
-
-
-def _read_text(path: Path, wanted: set[str], num_kept: int) -> Vectors:
-    dim = 0
-    first: list[str] = []
+    chosen = {spelling for words in sentences for word in words for spelling in (word, word.lower())}
     with open_word_vectors(path) as file:
-        for content in file:
-            line = content.decode("utf-8", "replace")
-            pieces = line.rstrip().split(" ")
-            if not first and len(pieces) == 2 and all(piece.isdigit() for piece in pieces):
-                continue  # word2vec's two counts
-            dim = dim or len(pieces) - 1
-            if len(first) >= num_kept:
-                break
-            first.append(" ".join(pieces[:-dim]) if dim else line.strip())
-    if dim < 1:
-        raise InputError(f"{path} is not a file of word vectors; a word and its numbers per line were expected.")
-    return read_word_vectors(path, wanted.union(first), dim)
+        # Words with a space, which GloVe has a few of, are only kept if the data has them.
+        chosen.update(line.split(b" ", 1)[0].decode("utf-8", "replace") for line in islice(file, num_kept))
+    by_word = read_word_vectors(path, chosen)
+    vectors = np.stack([by_word[word] for word in sorted(by_word)])
+    unknown = vectors.mean(axis=0)
+    return WordList(sorted(by_word)), np.concatenate([np.zeros_like(unknown)[None], unknown[None], vectors])
 
 
 @dataclass(frozen=True)
@@ -233,7 +214,7 @@ class _Linear(nn.Module):
 
 @dataclass(frozen=True)
 class BilmShape:
-    """The layers of a biLM that a task reads, their dimensions, and those of its context layer (0: not read)."""
+    """The layers of a biLM, their dimension, and that of its context layer if pooled vectors have it, else 0."""
 
     num_layers: int
     dim: int
@@ -255,7 +236,6 @@ class WordBatch:
     pretrained_ids: Tensor  # (B, T)
     characters: Characters | None
     layers: Tensor | None  # (L+1, B, T, 2D) of a frozen biLM
-    context: Tensor | None  # (B, T, d) of its context layer
 
 
 class Batcher:
@@ -277,15 +257,13 @@ class Batcher:
         """Build one batch of the sentences, in the order given."""
         length = max(1, *(len(words) for words in sentences))
         lengths = torch.tensor([len(words) for words in sentences])
-        layers, context = self._stack(sentences, length)
         return WordBatch(
             tuple(sentences),
             torch.arange(length) < lengths[:, None],
             _pad([self.words.learned.ids(words) for words in sentences], length),
             _pad([self.words.pretrained.ids(words) for words in sentences], length),
             spell(sentences, length) if self._spells else None,
-            layers,
-            context,
+            self._stack(sentences, length),
         )
 
     def layers_of(self, words: Words) -> npt.NDArray[np.float16]:
@@ -293,17 +271,14 @@ class Batcher:
         assert self._layers_of is not None
         return self._layers_of(words)
 
-    def _stack(self, sentences: Sequence[Words], length: int) -> tuple[Tensor | None, Tensor | None]:
+    def _stack(self, sentences: Sequence[Words], length: int) -> Tensor | None:
         if self._bilm is None or self._layers_of is None:
-            return None, None
-        shape = self._bilm
-        stacked = np.zeros((len(sentences), length, shape.num_values), dtype=np.float32)
+            return None
+        num_layers, dim = self._bilm.num_layers, self._bilm.dim
+        stacked = np.zeros((len(sentences), length, num_layers, dim), dtype=np.float32)
         for row, words in zip(stacked, sentences, strict=True):
-            row[: len(words)] = self._layers_of(words)
-        values = torch.from_numpy(stacked)
-        layers = values[..., : shape.num_layers * shape.dim].view(*values.shape[:2], shape.num_layers, shape.dim)
-        context = values[..., shape.num_layers * shape.dim :] if shape.context_dim else None
-        return layers.permute(2, 0, 1, 3), context
+            row[: len(words)] = self._layers_of(words).reshape(-1, num_layers, dim)
+        return torch.from_numpy(stacked).permute(2, 0, 1, 3)
 
 
 class Encoder(nn.Module):
@@ -314,7 +289,6 @@ class Encoder(nn.Module):
         words: WordFeatures,
         elmo: LayerMixes | ElmoLayer | None,
         settings: TaskSettings,
-        bilm: BilmShape | None = None,
         *,
         extra_dim: int = 0,
     ) -> None:
@@ -322,10 +296,8 @@ class Encoder(nn.Module):
         super().__init__()
         self.words = words
         self.elmo = elmo
-        self._where, self._context = settings.elmo.where, settings.elmo.context
+        self._where = settings.elmo.where
         elmo_dim = 0 if elmo is None else elmo.output_dim
-        if self._context == "concat" and bilm is not None:
-            elmo_dim += bilm.context_dim
         self.input_dim = words.dim + extra_dim + (elmo_dim if self._where in ("input", "both") else 0)
         # Dropped features are the same at every word of a sentence (B, D, T), as suits a recurrent network.
         self.input_dropout = nn.Dropout1d(settings.words.dropout)
@@ -341,17 +313,15 @@ class Encoder(nn.Module):
     def forward(self, batch: WordBatch, extra: Tensor | None = None) -> Tensor:
         """Return h (B, T, output_dim), zero where padded; `extra` (B, T, extra_dim) enters with the words."""
         mixes = self._mix(batch)
-        inputs = self._inputs(batch, mixes, extra)
+        features = [self.words(batch.learned_ids, batch.pretrained_ids, batch.characters)]
+        features += [] if extra is None else [extra]
+        features += [mixes[0]] if self._where in ("input", "both") else []
+        inputs = torch.cat(features, dim=-1)
         states = self.sequence(self.input_dropout(inputs.transpose(1, 2)).transpose(1, 2), batch.mask)
         if self._where in ("output", "both"):
             states = torch.cat([states, mixes[-1]], dim=-1)
         dropped: Tensor = self.output_dropout(states)
         return dropped * batch.mask[..., None]
-
-    @property
-    def mixes(self) -> LayerMixes | None:
-        """The module that mixes the layers, if ELMo enters at all."""
-        return self.elmo.mixes if isinstance(self.elmo, ElmoLayer) else self.elmo
 
     def _mix(self, batch: WordBatch) -> tuple[Tensor, ...]:
         if self.elmo is None:
@@ -359,18 +329,8 @@ class Encoder(nn.Module):
         if isinstance(self.elmo, ElmoLayer):
             mixed = self.elmo([list(words) for words in batch.sentences]).mixes
             return tuple(F.pad(mix, (0, 0, 0, batch.mask.shape[1] - mix.shape[1])) for mix in mixed)
-        layers, context = batch.layers, batch.context
-        assert layers is not None
-        if self._context == "none" or context is None:
-            return self.elmo(layers, batch.mask)
-        dropped = F.dropout(context, self.elmo.dropout, self.training)
-        return tuple(torch.cat([mix, dropped], dim=-1) for mix in self.elmo(layers, batch.mask))
-
-    def _inputs(self, batch: WordBatch, mixes: tuple[Tensor, ...], extra: Tensor | None = None) -> Tensor:
-        parts = [self.words(batch.learned_ids, batch.pretrained_ids, batch.characters)]
-        parts += [] if extra is None else [extra]
-        parts += [mixes[0]] if self._where in ("input", "both") else []
-        return torch.cat(parts, dim=-1)
+        assert batch.layers is not None
+        return self.elmo(batch.layers, batch.mask)
 
 
 def _pad(rows: list[list[int]], length: int) -> Tensor:

@@ -1,13 +1,11 @@
 """Question answering: a question and a passage -> the piece of the passage that answers it, or none."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.errors import InputError
 from elmo.tasks.examples import AnswerPrediction, Question, Words
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import (
@@ -20,7 +18,6 @@ from elmo.tasks.families.networks import (
 )
 from elmo.tasks.metrics import score_answers
 from elmo.tasks.settings import TaskSettings
-from elmo.text.sentence_input import Tokenizer
 
 MAX_ANSWER_WORDS = 20
 
@@ -144,14 +141,6 @@ class _QuestionAnswering(Family):
         self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction], labels: Labels
     ) -> dict[str, float]:
         return score_answers([example.answers for example in examples], [found.text for found in predictions])
-
-    def from_python(self, item: Any, tokenizer: Tokenizer) -> Question:
-        is_pair = isinstance(item, tuple | list) and len(item) == 2
-        if not is_pair or not all(isinstance(text, str) for text in item):
-            raise InputError(f"{item!r:.60} is not (question, passage), two strings.")
-        if not item[1].strip():
-            raise InputError("The passage is empty, so no piece of it can be the answer.")
-        return Question.parse(item[0], item[1], [], tokenizer)
 
 
 FAMILIES = {"question_answering": _QuestionAnswering()}

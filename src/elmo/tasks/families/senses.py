@@ -6,17 +6,14 @@ first sense if its index was given. A vector is learned per sense; `elmo probe s
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from elmo.errors import InputError
 from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, entry_of
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import VERY_LOW, Batcher, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
-from elmo.text.sentence_input import Tokenizer, read_sentence
 
 
 class _SenseNetwork(TaskNetwork):
@@ -117,18 +114,6 @@ class _Senses(Family):
                 first_right += candidates[0] in (target.keys or ())
         total = max(1, total)
         return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
-
-    def from_python(self, item: Any, tokenizer: Tokenizer) -> SenseSentence:
-        if not isinstance(item, tuple | list) or len(item) != 2 or not isinstance(item[1], tuple | list):
-            raise InputError(f"{item!r:.60} is not (sentence, [(start, end, lemma, pos), …]).")
-        words = tuple(read_sentence(item[0], tokenizer))
-        targets = []
-        for number, target in enumerate(item[1]):
-            kinds = [type(part) for part in target] if isinstance(target, tuple | list) else []
-            if kinds != [int, int, str, str] or not 0 <= target[0] < target[1] <= len(words):
-                raise InputError(f"{target!r:.60} is not (start, end, lemma, pos) of a sentence of {len(words)} words.")
-            targets.append(SenseTarget(str(number), (target[0], target[1]), target[2], target[3], None))
-        return SenseSentence(words, tuple(targets))
 
 
 FAMILIES = {"senses": _Senses()}

@@ -1,7 +1,6 @@
 """Tagging: one tag per word. Where tags mark spans, a CRF makes them fit together."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +11,6 @@ from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import Batcher
 from elmo.tasks.metrics import SEGMENTATION, score_labels, score_spans
 from elmo.tasks.settings import TaskSettings
-from elmo.text.sentence_input import Tokenizer, read_sentence
 
 _OUTSIDE, _PREFIXES = "O", tuple("BIMELSU")  # of IOB, IOB2, IOBES, BMES and BILOU
 _OPEN, _CONTINUING = ("B", "I", "M"), ("I", "M", "E", "L")
@@ -155,9 +153,6 @@ class _Tagging(Family):
         tags = [prediction.tags for prediction in predictions]
         accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
         return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
-
-    def from_python(self, item: Any, tokenizer: Tokenizer) -> TaggedSentence:
-        return TaggedSentence(tuple(read_sentence(item, tokenizer)), None)
 
 
 FAMILIES = {"tagging": _Tagging()}

@@ -5,15 +5,20 @@ tag. Other lines (comments, -DOCSTART-, ranges and empty nodes of CoNLL-U) are k
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.files.sources import Lines, Place
-from elmo.tasks.examples import Reader, TaggedSentence
+from elmo.tasks.examples import TaggedSentence
+from elmo.tasks.readers.reader import Reader
+from elmo.tasks.settings import ReadSettings
 
 CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
-_MAYBE_COMMENT = re.compile(r"# |#(?:begin|end)\b")  # or the word #, or a hashtag
+# A line that begins with # may also be a word: a hash sign or a hashtag.
+_OTHER_LINE = re.compile(r"# \S+ ?= |# id |#(?:begin|end) document\b|-DOCSTART-")
+_OTHER_LINE_OF_CONLLU = re.compile(r"#|\d+[-.]\d+\t")
 _NUM_LINES_AHEAD = 1000
 _Block: TypeAlias = list[tuple[str, list[str] | None]]  # lines with the cells of those that are words
 
@@ -21,29 +26,30 @@ _Block: TypeAlias = list[tuple[str, list[str] | None]]  # lines with the cells o
 class ConllReader(Reader):
     """Sentences of a CoNLL or CoNLL-U file; roles `word` and `tag`."""
 
-    def __init__(self, lines: Lines, *, is_conllu: bool, columns: Mapping[str, str], labelled: bool) -> None:
+    def __init__(self, lines: Lines, family: str, settings: ReadSettings, *, labelled: bool) -> None:
         """With `labelled`, each word must have its tag."""
-        self._lines, self._is_conllu, self._labelled = lines, is_conllu, labelled
+        super().__init__(lines, family, settings, labelled=labelled)
+        self._is_conllu = settings.format == "conllu"
         self._rest: _Block = []
-        rows = [line for line in lines.peek(_NUM_LINES_AHEAD) if self._may_be_row(line)]
-        if not rows:
+        first = next((line for line in lines.peek(_NUM_LINES_AHEAD) if self._is_row(line)), None)
+        if first is None:
             raise InputError(f"{lines.name} has no words; a file in CoNLL form was expected, one word per line.")
-        first = next((line for line in rows if is_conllu or not _MAYBE_COMMENT.match(line)), rows[0])
         self._has_tabs = "\t" in first
-        self.num_columns = len(self._cut(first))
-        last = str(max(2, self.num_columns) if labelled else self.num_columns + 1)
-        self._word = self._index(columns.get("word", "form" if is_conllu else "1"), "word")
-        self._tag = self._index(columns.get("tag", "upos" if is_conllu else last), "tag")
-        self.columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
+        self._num_columns = len(self._cut(first))
+        last = str(max(2, self._num_columns) if labelled else self._num_columns + 1)
+        usual = {"word": "form", "tag": "upos"} if self._is_conllu else {"word": "1", "tag": last}
+        self._word, self._tag = (self._index(settings.columns.get(role, usual[role]), role) for role in usual)
+        columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
+        self.settings = replace(settings, columns=columns)
 
     def __iter__(self) -> Iterator[TaggedSentence]:
         block: _Block = []
         first, has_words = 1, False
-        for line in self._lines:
+        for line in self.lines:
             if line.strip():
                 if not block or not block[-1][0]:
-                    first = self._lines.number
-                cells = self._split(line, may_be_comment=not has_words)
+                    first = self.lines.number
+                cells = self._split(line) if self._is_row(line) else None
                 block.append((line, cells))
                 has_words = has_words or cells is not None
             elif has_words:
@@ -76,37 +82,28 @@ class ConllReader(Reader):
 
     def _sentence(self, block: _Block, first: int) -> TaggedSentence:
         rows = [cells for _, cells in block if cells is not None]
-        tags = tuple(cells[self._tag] for cells in rows) if self._tag < self.num_columns else None
-        place = Place(self._lines.name, first)
+        tags = tuple(cells[self._tag] for cells in rows) if self._tag < self._num_columns else None
+        place = Place(self.lines.name, first)
         return TaggedSentence(tuple(cells[self._word] for cells in rows), tags, place=place, record=block)
 
-    def _split(self, line: str, *, may_be_comment: bool) -> list[str] | None:
-        """Return the cells of a word, or None for another line; comments before a sentence differ from its rows."""
-        if not self._may_be_row(line):
-            return None
-        cells = self._cut(line)
-        if may_be_comment and not self._is_conllu and _MAYBE_COMMENT.match(line):
-            has_form_of_row = ("\t" in line) == self._has_tabs and len(cells) == self.num_columns
-            if not has_form_of_row or " " in cells[0]:
-                return None
-        if len(cells) != self.num_columns:
-            raise self._lines.fail(
-                f"{len(cells)} column(s) in {line!r:.60}, but the first word has {self.num_columns}; every word "
-                "must have the same number."
-            )
-        if self._labelled and not cells[self._tag].strip():
-            raise self._lines.fail("the tag is empty.")
-        return cells
+    def _is_row(self, line: str) -> bool:
+        other_line = _OTHER_LINE_OF_CONLLU if self._is_conllu else _OTHER_LINE
+        return bool(line.strip()) and not other_line.match(line)
 
     def _cut(self, line: str) -> list[str]:
         # Not at every white space: 10\u00a0000 is one word.
         return line.split("\t") if self._has_tabs else re.split(r"[ \t]+", line.strip(" \t"))
 
-    def _may_be_row(self, line: str) -> bool:
-        if self._is_conllu:
-            return bool(line.strip()) and not line.startswith("#") and not re.match(r"\d+[-.]\d+\t", line)
-        is_comment = re.match(r"# \S+ ?= |#(?:begin|end) document\b|-DOCSTART-", line)
-        return bool(line.strip()) and not is_comment
+    def _split(self, line: str) -> list[str]:
+        cells = self._cut(line)
+        if len(cells) != self._num_columns:
+            raise self.lines.fail(
+                f"{len(cells)} column(s) in {line!r:.60}, but the first word has {self._num_columns}; every word "
+                "must have the same number."
+            )
+        if self.labelled and not cells[self._tag].strip():
+            raise self.lines.fail("the tag is empty.")
+        return cells
 
     def _index(self, name: str, role: str) -> int:
         if self._is_conllu and name.lower() in CONLLU_NAMES:
@@ -115,9 +112,9 @@ class ConllReader(Reader):
             known = f", or one of {', '.join(CONLLU_NAMES)}" if self._is_conllu else ""
             raise InputError(f"--column {role}={name} is not the number of a column, from 1{known}.")
         index = int(name) - 1
-        if index >= self.num_columns and (role == "word" or self._labelled):
+        if index >= self._num_columns and (role == "word" or self.labelled):
             raise InputError(
-                f"{self._lines.name} has {self.num_columns} column(s), but column {name} was to be the {role}; name "
+                f"{self.lines.name} has {self._num_columns} column(s), but column {name} was to be the {role}; name "
                 f"the right one with --column {role}=NUMBER."
             )
         return index

@@ -11,8 +11,9 @@ from typing import Any, cast
 
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Lines, Place
-from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SenseSentence, SenseTarget, Span
-from elmo.text.sentence_input import Tokenizer
+from elmo.tasks.examples import LabelledText, MarkedPair, Question, SenseSentence, SenseTarget, Span
+from elmo.tasks.readers.reader import Reader
+from elmo.tasks.settings import ReadSettings
 
 _TREE_TOKEN = re.compile(r"\(\s*[^\s()]+|\)|[^()]+|\(")  # a bracket with its label, or words
 _TREE_ESCAPES = {"-LRB-": "(", "-RRB-": ")", "-LCB-": "{", "-RCB-": "}", "-LSB-": "[", "-RSB-": "]"}
@@ -20,24 +21,14 @@ _NUMBERED = re.compile(r'(\d+)\t"?(.*?)"?\s*$')
 _PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"}
 
 
-class _DatasetReader(Reader):
-    """What these formats share: no columns."""
-
-    def __init__(self, lines: Lines, tokenizer: Tokenizer, *, labelled: bool) -> None:
-        self._lines, self._tokenizer, self._labelled = lines, tokenizer, labelled
-        self.columns = {}
-
-
-class TreeReader(_DatasetReader):
+class TreeReader(Reader):
     """Texts as trees, one per line: (3 (2 It) (4 (2 's) (4 lovely))). The root's label is the text's."""
 
     def __iter__(self) -> Iterator[LabelledText]:
-        for line in self._lines:
+        for line in self.lines:
             if line.strip():
                 words, phrases = self._parse(line.strip())
-                yield LabelledText(
-                    words, phrases[-1][1], tuple(phrases), place=self._lines.place(), record=line.strip()
-                )
+                yield LabelledText(words, phrases[-1][1], tuple(phrases), place=self.lines.place(), record=line.strip())
 
     def write(self, example: LabelledText, prediction: Any) -> str:
         """Return the tree with the predicted label at its root."""
@@ -52,34 +43,34 @@ class TreeReader(_DatasetReader):
             if token == ")":
                 start, label = open_phrases.pop() if open_phrases else (0, "")
                 if not label or start == len(words):
-                    raise self._lines.fail("a phrase lacks its opening bracket, label or words; (2 word) was expected.")
+                    raise self.lines.fail("a phrase lacks its opening bracket, label or words; (2 word) was expected.")
                 phrases.append(((start, len(words)), label))
             elif token[0] == "(":
                 open_phrases.append((len(words), token[1:].strip()))
             elif open_phrases:
                 words += [_TREE_ESCAPES.get(word, word) for word in token.split()]
             elif token.strip():
-                raise self._lines.fail(f"{token.strip()!r:.40} is outside the brackets of the tree.")
+                raise self.lines.fail(f"{token.strip()!r:.40} is outside the brackets of the tree.")
         if open_phrases or not phrases:
-            raise self._lines.fail("the tree has an opening bracket too many, or no bracket at all.")
+            raise self.lines.fail("the tree has an opening bracket too many, or no bracket at all.")
         if phrases[-1][0] != (0, len(words)):
-            raise self._lines.fail("more than one tree in the line; put each on its own.")
+            raise self.lines.fail("more than one tree in the line; put each on its own.")
         return tuple(words), phrases
 
 
-class SemevalReader(_DatasetReader):
+class SemevalReader(Reader):
     """Relations: a number and a sentence with <e1> and <e2>, the relation, a comment, an empty line."""
 
     def __iter__(self) -> Iterator[MarkedPair]:
         block: list[str] = []
-        for line in self._lines:
+        for line in self.lines:
             if line.strip():
                 block.append(line)
             elif block:
-                yield self._example(block, self._lines.number - len(block))
+                yield self._example(block, self.lines.number - len(block))
                 block = []
         if block:
-            yield self._example(block, self._lines.number - len(block) + 1)
+            yield self._example(block, self.lines.number - len(block) + 1)
 
     def write(self, example: MarkedPair, prediction: Any) -> str:
         """Return the lines of the example with the predicted relation."""
@@ -87,21 +78,21 @@ class SemevalReader(_DatasetReader):
         return "\n".join([sentence, prediction.label, *rest[1:]]) + "\n\n"
 
     def _example(self, block: list[str], first: int) -> MarkedPair:
-        place = Place(self._lines.name, first)
+        place = Place(self.lines.name, first)
         match = _NUMBERED.match(block[0])
         if match is None:
             raise InputError(f'{place}: {block[0]!r:.50} is not a number, a tab and a quoted "sentence".')
-        if self._labelled and len(block) < 2:
+        if self.labelled and len(block) < 2:
             raise InputError(f"{place}: the line with the relation is missing after the sentence.")
         label = block[1].strip() if len(block) > 1 else None
-        return MarkedPair.parse(match[2], label, self._tokenizer, place, block)
+        return MarkedPair.parse(match[2], label, self.tokenizer, place, block)
 
 
-class SquadReader(_DatasetReader):
+class SquadReader(Reader):
     """Questions on passages, SQuAD 1 or 2: JSON with data, paragraphs, context, qas and answers."""
 
-    def __init__(self, lines: Lines, tokenizer: Tokenizer, *, labelled: bool) -> None:
-        super().__init__(lines, tokenizer, labelled=labelled)
+    def __init__(self, lines: Lines, family: str, settings: ReadSettings, *, labelled: bool) -> None:
+        super().__init__(lines, family, settings, labelled=labelled)
         try:
             self._data = json.loads("\n".join(lines))
         except json.JSONDecodeError as error:
@@ -114,11 +105,11 @@ class SquadReader(_DatasetReader):
         for article in self._data["data"]:
             for paragraph in self._field(article, "paragraphs", list):
                 passage = self._field(paragraph, "context", str)
-                words = self._tokenizer(passage)
+                words = self.tokenizer(passage)
                 for qa in self._field(paragraph, "qas", list):
                     question, answers = self._field(qa, "question", str), self._answers(qa)
                     yield Question.parse(
-                        question, passage, answers, self._tokenizer, self._place, passage_words=words, record=qa
+                        question, passage, answers, self.tokenizer, self._place, passage_words=words, record=qa
                     )
                     self._place = replace(self._place, line=self._place.line + 1)
 
@@ -135,7 +126,7 @@ class SquadReader(_DatasetReader):
         return json.dumps(self._data, ensure_ascii=False) + "\n"
 
     def _answers(self, qa: dict[str, Any]) -> list[tuple[str, int | None]]:
-        if not qa.get("answers") and (qa.get("is_impossible") is True or not self._labelled):
+        if not qa.get("answers") and (qa.get("is_impossible") is True or not self.labelled):
             return []
         answers = self._field(qa, "answers", list)
         return [(self._field(answer, "text", str), self._field(answer, "answer_start", int)) for answer in answers]
@@ -147,31 +138,31 @@ class SquadReader(_DatasetReader):
         return value
 
 
-class WsdReader(_DatasetReader):
+class WsdReader(Reader):
     """Word senses of the unified evaluation framework: X.data.xml with X.gold.key.txt beside it.
 
     Predictions are written as a key file, which is what the framework's scorer reads.
     """
 
-    def __init__(self, lines: Lines, tokenizer: Tokenizer, *, labelled: bool) -> None:
-        super().__init__(lines, tokenizer, labelled=labelled)
+    def __init__(self, lines: Lines, family: str, settings: ReadSettings, *, labelled: bool) -> None:
+        super().__init__(lines, family, settings, labelled=labelled)
         self._keys = _read_keys(lines.path, labelled=labelled)
 
     def __iter__(self) -> Iterator[SenseSentence]:
         parser: ElementTree.XMLPullParser[ElementTree.Element] = ElementTree.XMLPullParser(("start", "end"))
         first = 1
         try:
-            for line in self._lines:
+            for line in self.lines:
                 parser.feed(line + "\n")
                 for event, element in cast(Iterator[tuple[str, ElementTree.Element]], parser.read_events()):
                     if event == "start" and element.tag == "sentence":
-                        first = self._lines.number
+                        first = self.lines.number
                     elif event == "end" and element.tag == "sentence":
-                        yield self._sentence(element, Place(self._lines.name, first))
+                        yield self._sentence(element, Place(self.lines.name, first))
                         element.clear()
             parser.close()
         except ElementTree.ParseError as error:
-            raise self._lines.fail(f"not well-formed XML ({error}).") from error
+            raise self.lines.fail(f"not well-formed XML ({error}).") from error
 
     def write(self, example: SenseSentence, prediction: Any) -> str:
         """Return one line per target: its id and the predicted key, or the id alone if there is none."""
@@ -193,7 +184,7 @@ class WsdReader(_DatasetReader):
         if identifier is None or lemma is None or pos is None or span[0] == span[1]:
             raise InputError(f"{place}: an <instance> lacks its id, lemma, pos or words.")
         keys = self._keys.get(identifier)
-        if self._labelled and not keys:
+        if self.labelled and not keys:
             raise InputError(f"{place}: the key file has no line for {identifier}.")
         return SenseTarget(identifier, span, lemma, pos, keys)
 

@@ -14,11 +14,10 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import replace_file
 from elmo.files.sources import STDIN, expand_pattern
-from elmo.tasks.settings import Records, Source, TaskInputs
+from elmo.tasks.settings import TARGETS, TEXT_ROLES, Records, Source, TaskInputs
 
 Data: TypeAlias = Any  # a file name, pattern or folder, a DataFrame, a Dataset, a list of dicts, (texts, labels)
 FILE_ADVICE = "name a file of examples"
-_TEXTS = {"tagging": ("words", "tags"), "classification": ("text", "label"), "relations": ("text", "label")}
 _ACCEPTED = "the name of a file or folder, a DataFrame, a Dataset, a list of dicts, or (texts, labels)"
 
 
@@ -57,15 +56,10 @@ def _pair_up(texts: Iterable[Any], labels: Iterable[Any], *, family: str, name: 
     texts, labels = list(texts), list(labels)
     if len(texts) != len(labels):
         raise InputError(f"{name} has {len(texts)} texts and {len(labels)} labels; each text needs one.")
-    if family == "pairs":
-        return [
-            {"first": first, "second": second, "label": label}
-            for (first, second), label in zip(texts, labels, strict=True)
-        ]
-    if family not in _TEXTS:
+    if family not in TEXT_ROLES:
         raise InputError(f"{name} is a tuple, but {family} has more than texts and labels; use a list of dicts.")
-    text_column, label_column = _TEXTS[family]
-    return [{text_column: text, label_column: label} for text, label in zip(texts, labels, strict=True)]
+    columns = TEXT_ROLES[family], TARGETS[family]
+    return [dict(zip(columns, row, strict=True)) for row in zip(texts, labels, strict=True)]
 
 
 def _without_missing(row: Mapping[Any, Any]) -> dict[str, Any]:

@@ -9,18 +9,18 @@ import itertools
 import json
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from elmo.errors import InputError
 from elmo.files.rows import Record, read_cells, read_json_array, read_json_lines
 from elmo.files.sources import BrokenRow, Lines, Place
-from elmo.tasks.examples import LabelledText, MarkedPair, Question, Reader, SentencePair, TaggedSentence
-from elmo.tasks.readers.columns import find_columns, get_field
+from elmo.tasks.examples import LabelledText, MarkedPair, Question, SentencePair, TaggedSentence
+from elmo.tasks.readers.columns import find_columns, header_names
+from elmo.tasks.readers.reader import Reader
 from elmo.tasks.settings import TARGETS, ReadSettings, Records
 
-TableKind: TypeAlias = Literal["csv", "tsv", "jsonl", "json", "trec"]
 _NUM_FIRST_ROWS = 200
 _DELIMITERS = ",;\t|"
 _TREC_LINE = re.compile(r"([A-Z]{2,}):(\S+) (.+)")  # LABEL:sublabel text
@@ -29,23 +29,24 @@ _TREC_LINE = re.compile(r"([A-Z]{2,}):(\S+) (.+)")  # LABEL:sublabel text
 class Table:
     """The records of a table, one by one; `first_rows` are known before, and so are the names of the columns."""
 
-    def __init__(
-        self, source: Lines | Records, kind: TableKind, header: bool | None, names: Collection[str] = ()
-    ) -> None:
-        """The first row is a header as `header` says, or if that is None, if it has one of `names`."""
-        self.kind, self.name = kind, source.name
-        self.is_json = kind in ("json", "jsonl")
-        self.has_header, self._delimiter, self._num_written = header, "\t", 0
-        self._unit = "row" if isinstance(source, Records) or kind == "json" else "line"
+    def __init__(self, source: Lines | Records, family: str, settings: ReadSettings) -> None:
+        self.name, self.format = source.name, settings.format
+        self.has_header = settings.header
+        self._delimiter, self._num_written = "\t", 0
         rows: Iterator[Record]
         if isinstance(source, Records):
+            self.format = "json"
             rows = (Record(number, row) for number, row in enumerate(source.rows, start=1))
-        elif kind == "json":
-            rows = read_json_array("\n".join(source), self.name)
-        elif kind == "jsonl":
+        elif self.format == "jsonl" or "".join(source.peek(1)).lstrip().startswith("{"):
+            self.format = "jsonl"
             rows = self._readable(read_json_lines(source))
+        elif self.format == "json":
+            rows = read_json_array("\n".join(source), self.name)
+        elif self.format == "trec":
+            rows = _read_trec(source)
         else:
-            rows = _read_trec(source) if kind == "trec" else self._read_separated(source, names)
+            rows = self._read_separated(source, family, settings)
+        self.is_json = self.format in ("json", "jsonl")
         self.first_rows = list(itertools.islice(rows, _NUM_FIRST_ROWS))
         if not self.first_rows:
             raise InputError(f"{self.name} is empty, or has only a header; a table of examples was expected.")
@@ -57,33 +58,39 @@ class Table:
 
     def place(self, record: Record) -> Place:
         """Return where a record begins."""
-        return Place(self.name, record.number, self._unit)
+        return Place(self.name, record.number, "row" if self.format == "json" else "line")
+
+    def find_column(self, name: str) -> str | None:
+        """Return the column that a name means, ignoring case, or a number from 1 where columns have an order."""
+        spellings = [column for column in self.names if column.lower().strip() == name.lower()]
+        if name in self.names or spellings:
+            return name if name in self.names else spellings[0]
+        is_number = name.isdecimal() and not self.is_json and 1 <= int(name) <= len(self.names)
+        return self.names[int(name) - 1] if is_number else None
 
     def begin(self) -> str:
         """Return the header, or what opens an array; columns that a prediction adds are known by then."""
-        if self.kind == "json":
+        if self.format == "json":
             return "[\n"
-        return self._format(self.names) if self.has_header and self.kind != "trec" else ""
+        return self._format(self.names) if self.has_header and self.format != "trec" else ""
 
     def write(self, record: Record, changes: dict[str, Any]) -> str:
         """Return a row with some fields changed; a new field becomes the last."""
-        fields = record.fields
-        for name, value in changes.items():
-            fields = _with_field(fields, name, value)
+        fields = {**record.fields, **changes}
         if not self.is_json:
             return self._format([str(fields.get(name, "")) for name in self.names])
         self._num_written += 1
         text = json.dumps(fields, ensure_ascii=False)
-        return text + "\n" if self.kind == "jsonl" else text if self._num_written == 1 else ",\n" + text
+        return text + "\n" if self.format == "jsonl" else text if self._num_written == 1 else ",\n" + text
 
     def end(self) -> str:
         """Return what closes an array."""
-        return "\n]\n" if self.kind == "json" else ""
+        return "\n]\n" if self.format == "json" else ""
 
     def _format(self, cells: list[str]) -> str:
-        if self.kind == "trec":
+        if self.format == "trec":
             return f"{cells[0]}:{cells[1]} {cells[2]}\n"
-        if self.kind == "tsv":
+        if self.format == "tsv":
             return "\t".join(cells) + "\n"
         text = io.StringIO()
         csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerow(cells)
@@ -95,22 +102,23 @@ class Table:
                 raise row.to_error(self.name)
             yield row
 
-    def _read_separated(self, lines: Lines, header_names: Collection[str]) -> Iterator[Record]:
-        if self.kind == "csv":
+    def _read_separated(self, lines: Lines, family: str, settings: ReadSettings) -> Iterator[Record]:
+        if self.format == "csv":
             self._delimiter = max(_DELIMITERS, key="".join(lines.peek(1)).count)
-        rows = read_cells((line + "\n" for line in lines), self._delimiter, quoted=self.kind == "csv")
-        names: list[str] = []
-        for line, cells in self._readable(rows):
-            if not any(map(str.strip, cells)):
-                continue
-            if not names:
-                if self.has_header is None:
-                    self.has_header = any(cell.strip().lower() in header_names for cell in cells)
-                names = cells if self.has_header else [str(number) for number in range(1, len(cells) + 1)]
-                if len(set(names)) != len(names):
-                    raise InputError(f"{self.name}, line 1: two columns have the same name in {names!r:.80}.")
-                if self.has_header:
-                    continue
+        rows = self._readable(read_cells((line + "\n" for line in lines), self._delimiter, quoted=self.format == "csv"))
+        rows = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
+        line, names = next(rows, (1, []))
+        if not names:
+            return
+        if self.has_header is None:
+            usual_names = header_names(family, settings)
+            self.has_header = any(cell.strip().lower() in usual_names for cell in names)
+        if not self.has_header:
+            rows = itertools.chain([(line, names)], rows)
+            names = [str(number) for number in range(1, len(names) + 1)]
+        if len(set(names)) != len(names):
+            raise InputError(f"{self.name}, line 1: two columns have the same name in {names!r:.80}.")
+        for line, cells in rows:
             if len(cells) != len(names):
                 raise InputError(
                     f"{self.name}, line {line}: {len(cells)} columns, but the first row has {len(names)}; every "
@@ -127,47 +135,32 @@ def _read_trec(lines: Lines) -> Iterator[Record]:
         yield Record(lines.number, dict(zip(("label", "sublabel", "text"), match.groups(), strict=True)))
 
 
-def _with_field(fields: Mapping[str, Any], name: str, value: Any) -> dict[str, Any]:
-    outer, dot, inner = name.partition(".")
-    if name not in fields and dot and isinstance(fields.get(outer), dict):
-        return {**fields, outer: _with_field(fields[outer], inner, value)}
-    return {**fields, name: value}
-
-
 class TableReader(Reader):
-    """The examples of a table; `settings` read other tables in the same way."""
+    """The examples of a table."""
 
     def __init__(self, table: Table, family: str, settings: ReadSettings, *, labelled: bool) -> None:
-        """With `labelled`, every row must have its target."""
-        self.table, self._family, self._labelled = table, family, labelled
-        self.columns = find_columns(
-            table, family, settings.columns, labelled=labelled, prefers_scores=settings.pair_target == "score"
-        )
+        self.table, self.family, self.labelled = table, family, labelled
+        self.columns = find_columns(table, family, settings, labelled=labelled)
         self._target = self.columns.get(TARGETS[family])
-        self.settings = replace(settings, header=None if table.is_json else table.has_header)
+        header = None if table.is_json else table.has_header
+        self.settings = replace(settings, columns=self.columns, header=header)
         if labelled:
-            self._detect([get_field(row.fields, self._target or "") for row in table.first_rows])
-        self._tokenizer = self.settings.tokenizer(family)
+            self._detect([row.fields.get(self._target or "") for row in table.first_rows])
+        self.tokenizer = self.settings.tokenizer(family)
 
     def _detect(self, targets: list[Any]) -> None:
         """Set what the values of the targets say, and what unlabelled tables do not."""
-        detected: dict[str, Any] = {}
-        if self.table.is_json:
-            detected["integer_labels"] = all(type(target) is int for target in targets)
-        if self._family == "pairs" and self.settings.pair_target == "auto":
-            detected["pair_target"] = "score" if _are_scores(targets) else "label"
-        if self._family == "tagging" and "sentence" not in self.columns and isinstance(targets[0], str):
-            detected["split_on_spaces"] = True  # like the tags
-        self.settings = replace(self.settings, **detected)
+        if self.family == "pairs" and self.settings.pair_target == "auto":
+            self.settings = replace(self.settings, pair_target="score" if _are_scores(targets) else "label")
+        if self.family == "tagging" and isinstance(targets[0], str):
+            self.settings = replace(self.settings, split_on_spaces=True)  # like the tags
 
     def __iter__(self) -> Iterator[Any]:
-        if "sentence" in self.columns:
-            return map(self._tagged_rows, self._sentences())
         return map(self._example, self.table)
 
     def begin(self) -> str:
         """Return the header, with the target's column even if the input had none."""
-        self._target = self._target or TARGETS[self._family]
+        self._target = self._target or TARGETS[self.family]
         if self._target not in self.table.names and not self.table.is_json:
             self.table.names.append(self._target)
         return self.table.begin()
@@ -175,13 +168,8 @@ class TableReader(Reader):
     def write(self, example: Any, prediction: Any) -> str:
         """Return the row with the predicted target, and for an answer also where it starts."""
         assert self._target is not None
-        if "sentence" in self.columns:
-            rows = zip(example.record, prediction.tags, strict=True)
-            return "".join(self.table.write(row, {self._target: tag}) for row, tag in rows)
         target = _target_of(prediction, is_json=self.table.is_json)
-        if self.settings.integer_labels and self.table.is_json and str(target).removeprefix("-").isdecimal():
-            target = int(target)  # --map-label may have given it a name
-        if isinstance(get_field(example.record.fields, self._target), dict):  # answers as on the hub
+        if isinstance(example.record.fields.get(self._target), dict):  # answers as on the hub
             has_answer = bool(prediction.text)
             target = {"text": [prediction.text] * has_answer, "answer_start": [prediction.start] * has_answer}
         changes: dict[str, Any] = {self._target: target}
@@ -197,9 +185,9 @@ class TableReader(Reader):
         return InputError(f"{self.table.place(record)}: {fault}")
 
     def _field(self, record: Record, role: str) -> Any:
-        name = self.columns.get(role)
-        value = None if name is None else get_field(record.fields, name)
-        if value is None and (self._labelled or role != TARGETS[self._family]):
+        name = self.columns.get(role, "")
+        value = record.fields.get(name)
+        if value is None and (self.labelled or role != TARGETS[self.family]):
             raise self._fail(record, f"the {role} ({name!r}) is missing; add it, or remove the example.")
         return value
 
@@ -209,54 +197,36 @@ class TableReader(Reader):
             return tuple(value)
         if not isinstance(value, str):
             raise self._fail(record, f"the {role} is {value!r:.60}; a text or a list of words was expected.")
-        return tuple(word.text for word in self._tokenizer(value))
+        return tuple(word.text for word in self.tokenizer(value))
 
     def _label(self, record: Record) -> str | None:
         value = self._field(record, "label")
-        if value is None or (not self._labelled and value == ""):
+        if value is None or (not self.labelled and value == ""):
             return None
         if isinstance(value, list | dict) or not str(value).strip():
             raise self._fail(record, f"the label is {value!r:.60}; a name or a number was expected.")
         return str(value).strip()
 
-    def _sentences(self) -> Iterator[list[Record]]:
-        """Yield the rows of each sentence: a number holds for all rows until the next one."""
-        rows: list[Record] = []
-        last = None
-        for record in self.table:
-            number = record.fields.get(self.columns["sentence"])
-            if rows and number not in (None, "", last):
-                yield rows
-                rows = []
-            last = number if number not in (None, "") else last
-            rows.append(record)
-        yield rows
-
-    def _tagged_rows(self, rows: list[Record]) -> TaggedSentence:
-        words = tuple(str(self._field(row, "word")).strip() for row in rows)
-        tags = [self._field(row, "tag") for row in rows]
-        if self._labelled and not all(tags):
-            raise self._fail(rows[[bool(tag) for tag in tags].index(False)], "the tag is empty; add it.")
-        known = tuple(map(str, tags)) if all(tags) else None
-        return TaggedSentence(words, known, place=self.table.place(rows[0]), record=rows)
+    def _tags(self, record: Record, num_words: int) -> tuple[str, ...] | None:
+        value = self._field(record, "tag")
+        tags = value.split() if isinstance(value, str) else value
+        if tags is None or (isinstance(tags, list) and (len(tags) == num_words or not self.labelled)):
+            return None if tags is None else tuple(map(str, tags))
+        count = f"{len(tags)} tags" if isinstance(tags, list) else f"{tags!r:.40}"
+        raise self._fail(record, f"{count} for {num_words} words; one tag per word was expected.")
 
     def _example(self, record: Record) -> Any:
-        family, place = self._family, self.table.place(record)
+        family, place = self.family, self.table.place(record)
         if family == "tagging":
-            words, tags = self._words(record, "word"), self._field(record, "tag")
-            tags = tags.split() if isinstance(tags, str) else tags
-            if tags is not None and (not isinstance(tags, list) or (self._labelled and len(tags) != len(words))):
-                count = f"{len(tags)} tags" if isinstance(tags, list) else f"{tags!r:.40}"
-                raise self._fail(record, f"{count} for {len(words)} words; one tag per word was expected.")
-            known = None if tags is None else tuple(map(str, tags))
-            return TaggedSentence(words, known, place=place, record=record)
+            words = self._words(record, "word")
+            return TaggedSentence(words, self._tags(record, len(words)), place=place, record=record)
         if family == "question_answering":
             question, passage = str(self._field(record, "question")), str(self._field(record, "passage"))
             answers = self._answers(record)
-            return Question.parse(question, passage, answers, self._tokenizer, place, record=record)
+            return Question.parse(question, passage, answers, self.tokenizer, place, record=record)
         label = self._label(record)
         if family == "relations":
-            return MarkedPair.parse(str(self._field(record, "text")), label, self._tokenizer, place, record)
+            return MarkedPair.parse(str(self._field(record, "text")), label, self.tokenizer, place, record)
         if family == "classification":
             return LabelledText(self._words(record, "text"), label, place=place, record=record)
         target: str | float | None = label
@@ -266,8 +236,7 @@ class TableReader(Reader):
         return SentencePair(first, second, target, place=place, record=record)
 
     def _answers(self, record: Record) -> list[tuple[str, int | None]]:
-        value = self._field(record, "answer")
-        start = get_field(record.fields, self.columns["start"]) if "start" in self.columns else None
+        value, start = self._field(record, "answer"), record.fields.get(self.columns.get("start", ""))
         if isinstance(value, dict):  # {"text": [...], "answer_start": [...]}
             start, value = value.get("answer_start"), value.get("text")
         texts = value if isinstance(value, list) else [value] if value else []
