@@ -242,8 +242,10 @@ class SentenceConfig(Settings):
 
 
 @dataclass(frozen=True)
-class ModelConfig:
+class ModelConfig(Settings):
     """Everything needed to build a bidirectional language model and to read its input."""
+
+    title = "The model configuration"
 
     encoder: EncoderConfig | TransformerConfig = field(default_factory=EncoderConfig)  # distinguished by `kind`
     characters: CharacterConfig | None = field(default_factory=CharacterConfig)
@@ -292,11 +294,6 @@ class ModelConfig:
         if self.tokenization == TokenizationConfig():
             del values["tokenization"]
         return values
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> "ModelConfig":
-        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
-        return parse(cls, values, "The model configuration")
 
 
 def parse(cls: type[DataclassT], values: Mapping[str, Any], what: str) -> DataclassT:

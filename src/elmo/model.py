@@ -35,7 +35,6 @@ from elmo.text.sentence_input import (
     Sentence,
     Tokenizer,
     WordIndex,
-    as_plain,
     find_marks,
     read_pointed,
     read_sentence,
@@ -571,16 +570,11 @@ class Elmo:
         if add_period and not is_punctuation(words[-1]) and period in (self.vocabulary or ()):
             words = [*words, period]  # people leave it out, but the sentences of the training text end with it
         self.scripts.check([words])
-        if reads_characters:
-            tokenized = self.tokenization.read(words)
-            ranges = tokenized.ranges()
-            return find_run_substitutes(
-                self.runtime, self.indexer, self.vocabulary, tokenized.tokens,
-                (ranges[start][0], ranges[end - 1][1]),
-                top_k=top_k, punctuation=punctuation, same_word=same_word, table=self._embedder.table,
-            )  # fmt: skip
-        return find_substitutes(
-            self.runtime, self.indexer, self.vocabulary, words, start,
+        find = find_run_substitutes if reads_characters else find_substitutes
+        tokenized = self.tokenization.read(words)
+        ranges = tokenized.ranges()
+        return find(
+            self.runtime, self.indexer, self.vocabulary, tokenized.tokens, (ranges[start][0], ranges[end - 1][1]),
             top_k=top_k, punctuation=punctuation, same_word=same_word, table=self._embedder.table,
         )  # fmt: skip
 
@@ -644,16 +638,10 @@ class Elmo:
 
     def _read(self, sentences: str | Iterable[Sentence], on_spaces: bool) -> tuple[list[list[str]], bool]:
         """Return the words of each sentence, and whether it is a single one; warn of an unfamiliar script."""
-        tokenizer = self._tokenizer(on_spaces)
-        if isinstance(sentences, str):
-            words = [[word.text for word in tokenizer(sentences)]]
-        else:
-            sentences = as_plain(sentences)
-            if isinstance(sentences, Iterable) and not isinstance(sentences, Sequence | Mapping):
-                sentences = list(sentences)
-            words = read_sentences(sentences, tokenizer) if not isinstance(sentences, list) or sentences else []
+        single = isinstance(sentences, str)
+        words = read_sentences([sentences] if single else sentences, self._tokenizer(on_spaces))
         self.scripts.check(words)
-        return words, isinstance(sentences, str)
+        return words, single
 
 
 def _is_packaged(source: str | Path | None) -> bool:

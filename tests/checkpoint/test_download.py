@@ -98,9 +98,8 @@ def test_a_folder_brings_files_together(server: FileServer, tmp_path: Path) -> N
     [
         ("/", "file"),
         ("/a b/мо дель.zip", "мо_дель.zip"),
-        ("/" + "ж" * 300 + ".gz", "ж" * 98 + ".gz"),
     ],
-    ids=["none", "foreign letters", "too long"],
+    ids=["none", "foreign letters"],
 )
 def test_file_names_are_safe_and_readable(server: FileServer, tmp_path: Path, path: str, name: str) -> None:
     sent = path.replace(" ", "%20").encode().decode("latin-1")

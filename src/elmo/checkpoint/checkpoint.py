@@ -143,15 +143,8 @@ def check_weights(config: ModelConfig, weights: Weights) -> None:
     faults = list_differences(shapes_of(weights), expected_shapes(config))
     if faults:
         raise CheckpointError(f"The weights do not fit the configuration: {list_some(faults)}.")
-    if isinstance(weights, StoredWeights):
-        return
-    other_types = [f"{name} is {array.dtype}" for name, array in weights.items() if array.dtype != np.float32]
-    if other_types:
-        raise CheckpointError(
-            f"The weights must be float32, but {list_some(other_types)}; convert them, or save the model as it "
-            "was before quantization."
-        )
-    check_finite(weights)
+    if not isinstance(weights, StoredWeights):
+        check_finite(weights)
 
 
 def _check_word_lists(checkpoint: Checkpoint) -> None:

@@ -114,18 +114,15 @@ def require_vocabulary(checkpoint: Checkpoint) -> Vocabulary:
 
 def derived_card(card: str | None, origin: str) -> str | None:
     """Return the card of a model made from another by `origin`: license and language hold, measurements do not."""
-    if card is None:
+    front = _FRONT_MATTER.match(card or "")
+    if card is None or front is None:
         return None
-    front = _FRONT_MATTER.match(card)
     title = re.search(r"^# (.+)$", card, re.MULTILINE)
-    name = title[1].strip() if title else "a model"
-    lines = [
-        f"---\n{front[1]}---\n# From {name}\n" if front else f"# From {name}\n",
-        f"Made from {name} by {origin}. Its measurements are not those of {name}.",
-    ]
-    if name_of_license := license_of(card):
-        lines.append(f"The weights keep its license, {name_of_license}.")
-    return "\n".join(lines) + "\n"
+    name = title[1].strip() if title else "another model"
+    return (
+        f"{front[0]}# From {name}\n\nMade from {name} by {origin}. The license of {name} holds for these weights, its "
+        "measurements do not.\n"
+    )
 
 
 def license_of(card: str | None) -> str | None:

@@ -28,11 +28,10 @@ def fetch_url(
     `folder`, relative to the cache, puts several addresses side by side; by default each has its own.
     Raises CheckpointError if the file is not available, or not of the kind that its name says.
     """
-    url, host = _parse(url)
+    url = _parse(url)
     cache = cache_folder() if cache is None else cache
-    # File systems allow 255 bytes, our own suffixes included; the end of a name says its kind.
-    name = _plain(PurePosixPath(unquote(urlsplit(url).path)).name).encode()[-200:].decode(errors="ignore")
-    target = cache / (folder or f"urls/{_plain(host)}-{_short_hash(url)}") / (name or "file")
+    name = re.sub(r"[^\w.-]", "_", PurePosixPath(unquote(urlsplit(url).path)).name).lstrip(".")
+    target = cache / (folder or f"urls/{_short_hash(url)}") / (name or "file")
     if target.exists():
         return target
     if local_files_only:
@@ -66,18 +65,14 @@ def fetch_url(
     return target
 
 
-def _parse(url: str) -> tuple[str, str]:
-    """Return the address as it is sent, and its host."""
+def _parse(url: str) -> str:
+    """Return the address as it is sent."""
     with suppress(ValueError):
         parts = urlsplit(urldefrag(url).url)
         # Anything else that urllib opens, such as file:, is not a download.
         if parts.scheme in ("http", "https") and parts.hostname:
-            return quote(parts.geturl(), safe=_URL_PUNCTUATION), parts.hostname
+            return quote(parts.geturl(), safe=_URL_PUNCTUATION)
     raise CheckpointError(f"{url!r} is not an http:// or https:// address; give one, or a local path.")
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^\w.-]", "_", name).lstrip(".")
 
 
 def _short_hash(text: str) -> str:

@@ -43,14 +43,14 @@ def find_substitutes(
     indexer: Indexer,
     vocabulary: Vocabulary | None,
     words: Sequence[str],
-    index: int,
+    span: tuple[int, int],
     *,
     top_k: int,
     punctuation: bool = False,
     same_word: bool = False,
     table: StaticTable | None = None,
 ) -> list[Substitute]:
-    """Return the `top_k` best words at `index`.
+    """Return the `top_k` best words in place of the first one of a span, for a model whose words are tokens.
 
     A word's score is log p(word | words before) + log p(word | words after) - log p(word): by Bayes' rule its
     probability given both sides, if these were independent given the word. With a table of static vectors, its
@@ -62,6 +62,7 @@ def find_substitutes(
     softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     _check_top_k(top_k)
     left_to_right, right_to_left = runtime.predict(indexer.batch([words]))
+    index = span[0]
     here = words[index]
     related = None if table is None or is_punctuation(here) else _relate(table, vocabulary, [here])
     # The second predicts the begin of the sentence too, before the first word.
