@@ -25,9 +25,8 @@ from worker import Worker, open_ours
 
 from elmo.config import EncoderConfig
 from elmo.corpus.prepare import prepare
-from elmo.corpus.prepared import VOCABULARY, PreparedCorpus
+from elmo.corpus.prepared import BOS_ID, VOCABULARY, PreparedCorpus
 from elmo.pretrain.settings import PRESETS, TrainSettings
-from elmo.pretrain.stream import BOS_ID
 
 # The peer never resets its state; the rest of `small` is its configuration already. It has no AdamW, so en-small
 # has no peer but ourselves.
