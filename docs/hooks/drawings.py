@@ -1,7 +1,7 @@
-"""Draws the pictures of docs/how-elmo-works.md: python docs/hooks/drawings.py writes docs/pictures/*.svg.
+"""Draw the figures of docs/how-elmo-works.md: python docs/hooks/drawings.py writes docs/pictures/*.svg.
 
-Colours are CSS variables. A picture opened alone follows the system's light or dark theme by its own <style>;
-pages.py puts pictures into the pages of the site without it, where docs/assets/site.css sets the variables.
+Colors are CSS variables. The <style> of an SVG file follows the system's light or dark theme; pages.py inlines the
+figures without it, and docs/assets/site.css sets the variables.
 """
 
 from html import escape
@@ -137,16 +137,16 @@ def draw_characters() -> Drawing:
     drawing.arrow(280, 458, 280, 480)
     drawing.text(292, 474, "projection", anchor="start", color="soft", size=14)
     drawing.box(130, 484, 300, 30, "c", strong=True)
-    drawing.text(280, 504, "x, the word without its sentence", size=14, bold=True)
+    drawing.text(280, 504, "x, the word without context", size=14, bold=True)
     drawing.text(540, 504, "D = 512", italic=True, anchor="start")
-    sizes = "Sizes of the paper's model. ⟨w⟩ 259, ⟨/w⟩ 260 mark the word; 261 fills up to C."
+    sizes = "Sizes of the paper's model. ⟨w⟩ 259 and ⟨/w⟩ 260 mark the ends of the word; 261 is padding."
     drawing.text(left, 548, sizes, anchor="start", color="soft", size=13)
     return drawing
 
 
 def draw_language_models() -> Drawing:
     """Draw the two language models over one sentence, and what each has seen at one word."""
-    drawing = Drawing(760, 520, "Two language models: one reads left to right, the other right to left")
+    drawing = Drawing(760, 520, "Two language models, one from left to right and one from right to left")
     words = ["the", "bank", "of", "the", "river"]
     for side, (color, title) in enumerate((("a", "left to right"), ("b", "right to left"))):
         left, step = 28 + side * 372, 68
@@ -185,7 +185,7 @@ def draw_language_models() -> Drawing:
         color="soft",
         size=14,
     )
-    drawing.text(380, 474, "Both read the same x. Their states never see each other.", color="soft", size=14)
+    drawing.text(380, 474, "Both have the same input x. Their states are independent.", color="soft", size=14)
     drawing.text(380, 502, "For “bank”: h = [left to right; right to left], in layer 1 and in layer 2.", size=14)
     return drawing
 
@@ -234,7 +234,7 @@ def draw_mix() -> Drawing:
     drawing.arrow(372, 342, 372, 366)
     drawing.box(110, 370, 524, 36)
     drawing.text(372, 393, "the network of the task: BiLSTM, CRF, attention, …", size=14)
-    learned = "Learned by the task: w, one number per layer, and γ. The language models stay as they are."
+    learned = "Learned by the task: w, one number per layer, and γ. The language models are frozen."
     drawing.text(24, 432, learned, anchor="start", color="soft", size=13)
     return drawing
 
