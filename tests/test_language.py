@@ -116,7 +116,9 @@ def test_the_environment_chooses_the_language(monkeypatch, environment, language
 
 def test_values_are_filled_in_and_unknown_texts_stay(monkeypatch):
     monkeypatch.setenv("ELMO_LANG", "zh")
-    assert translate("There is no file 'a b.txt'; give one with one word per line.").count("'a b.txt'") == 1
+    assert (
+        translate("'a b.txt' is no text file; name the text, or -, and the model with --model.").count("'a b.txt'") == 1
+    )
     assert translate("a text without an entry") == "a text without an entry"
 
 

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from elmo import Elmo, InputError
+from elmo import InputError
 from elmo.checkpoint.derived import average
-from elmo.checkpoint.folder import read_folder
-from elmo.cli import main
 from tests.language_models import VOCABULARY, make_language_model
 
 MODELS = [make_language_model(seed=seed) for seed in (1, 2, 3)]
@@ -50,30 +48,5 @@ def test_incompatible_models_are_rejected(models, shares, message):
         average([model.checkpoint() for model in models], shares)
 
 
-def test_the_command(tmp_path, capsys):
-    folders = [str(tmp_path / name) for name in ("one", "two")]
-    for model, folder in zip(MODELS, folders, strict=False):
-        model.save_pretrained(folder)
-    arguments = ["average", *folders, "-o", str(tmp_path / "mean"), "--share", "1", "--share", "3"]
-    assert main(arguments) == 0
-    assert capsys.readouterr().out == f"Wrote {tmp_path / 'mean'}, the mean of 2 models.\n"
-    expected = average([model.checkpoint() for model in MODELS[:2]], [1, 3])
-    for name, weight in read_folder(tmp_path / "mean").weights.items():
-        np.testing.assert_allclose(weight, expected.weights[name], rtol=1e-5)
-    assert Elmo.from_pretrained(tmp_path / "mean").embed("the bank").shape[0] == 2
-    assert main(arguments) == 2
-    assert "is not an empty folder" in capsys.readouterr().err
-
-
-def test_the_mean_drops_the_context_layer_with_a_message(fused_model, tiny_model, tmp_path, capsys):
+def test_the_mean_has_no_context_layer(fused_model, tiny_model):
     assert average([fused_model.checkpoint(), tiny_model.checkpoint()]).context is None
-    for name, model in (("fused", fused_model), ("plain", tiny_model)):
-        model.save_pretrained(tmp_path / name)
-    for pair in (("fused", "plain"), ("plain", "fused")):
-        output = tmp_path / "-".join(pair)
-        assert main(["average", *(str(tmp_path / name) for name in pair), "-o", str(output)]) == 0
-        assert capsys.readouterr().out == (
-            f"Wrote {output}, the mean of 2 models.\n"
-            "It has no context layer, because those of the models do not fit it; add one with elmo fuse.\n"
-        )
-        assert Elmo.from_pretrained(output).context is None

@@ -128,7 +128,7 @@ def test_info_reports_damage(run: Run, model_folder, text_file, tmp_path):
     (output / "manifest.json").unlink()
     (output / ".job").mkdir()
     (output / ".job" / "plan.json").write_text("{}")
-    assert "is not finished: 0 parts are there" in run("info", output).message()
+    assert "holds no finished vectors" in run("info", output).message()
 
 
 @pytest.mark.parametrize(

@@ -57,9 +57,9 @@ def test_odd_words_that_the_model_has_may_stay(run: Run, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"fish\n\nboat\n", "line 2, is ''"),
-        (b"fish\t12\n", "line 1, is 'fish\\t12'"),
-        (b"New York\n", "line 1, is 'New York'"),
+        (b"fish\n\nboat\n", "line 2: ''"),
+        (b"fish\t12\n", "line 1: 'fish\\t12'"),
+        (b"New York\n", "line 1: 'New York'"),
         (b"", "has no words"),
         (b"fi\xffsh\n", "is not UTF-8"),
     ],
@@ -77,7 +77,7 @@ def test_options_that_do_not_fit(run: Run, language_folder, tmp_path):
     message = "Give one of --vocabulary, a whole new vocabulary, and --add, words to append."
     assert message in run("vocab", language_folder, output, "--add", path, "--vocabulary", path).message()
     assert message in run("vocab", language_folder, output).message()
-    missing = "There is no file 'no.txt'"
+    missing = "No such file: 'no.txt'"
     assert missing in run("vocab", language_folder, output, "--vocabulary", "no.txt").message()
 
 

@@ -92,7 +92,7 @@ def test_a_missing_package_is_named_with_its_extra(model_folder, tmp_path, monke
 def test_gensim_reads_the_static_vectors(model_folder, model, tmp_path, binary):
     from gensim.models import KeyedVectors
 
-    (tmp_path / "words.txt").write_text("bank\nriver\n\nnaïve\n日本\nbank\n", encoding="utf-8")
+    (tmp_path / "words.txt").write_text("bank\nriver\nnaïve\n日本\nbank\n", encoding="utf-8")
     flags = ["--binary"] if binary else []
     arguments = ["export", "word2vec", str(model_folder), str(tmp_path / "out"), *flags]
     assert main([*arguments, "--words", str(tmp_path / "words.txt")]) == 0
@@ -117,9 +117,9 @@ def test_the_vocabulary_is_written_without_its_special_words(model_folders, tmp_
         (["word2vec", "MODEL", "out"], "This model has no vocabulary"),
         (
             ["word2vec", "MODEL", "out", "--words", "phrases"],
-            "phrases, line 2, is 'New York'",
+            "phrases, line 2: 'New York'",
         ),
-        (["word2vec", "MODEL", "out", "--words", "nothing"], "There are no words to write"),
+        (["word2vec", "MODEL", "out", "--words", "nothing"], "nothing, line 1: ''"),
         (["onnx", "MODEL", "no/folder/x.onnx"], "does not exist"),
         (["onnx", "nowhere", "x.onnx"], "nowhere"),
     ],

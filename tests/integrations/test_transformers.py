@@ -136,12 +136,12 @@ def test_training_a_classifier_lowers_the_loss(model_folder, tokenizer, tmp_path
     assert found == ["money", "river"]
 
 
-def test_the_tokenizer_pads_truncates_and_returns_offsets(model, tokenizer):
+def test_the_tokenizer_pads_and_cuts(model, tokenizer):
     batch = tokenizer(["I went to the bank.", "Hello"], padding=True, return_tensors="pt")
     assert batch["input_ids"].shape == (2, 6, 50)
     assert batch["attention_mask"].tolist() == [[1] * 6, [1] + [0] * 5]
-    cut = tokenizer("I went to the bank.", truncation=True, max_length=2, return_offsets_mapping=True)
-    assert len(cut["input_ids"]) == 2 and cut["offset_mapping"] == [(0, 1), (2, 6)]
+    cut = tokenizer("I went to the bank.", truncation=True, max_length=2)
+    assert len(cut["input_ids"]) == 2
     assert tokenizer.tokenize("Don't go.") == [word.text for word in model.tokenize("Don't go.")]
 
 

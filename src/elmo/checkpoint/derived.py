@@ -46,7 +46,7 @@ def average(checkpoints: Sequence[Checkpoint], shares: Sequence[float] | None = 
         for checkpoint, share in zip(checkpoints, shares, strict=True):
             mean += checkpoint.weights[name].astype(np.float64) * (share / sum(shares))
         weights[name] = mean.astype(np.float32)
-    card = derived_card(first.card, "elmo average, which mixed its weights")
+    card = derived_card(first.card, "averaging, which mixed its weights")
     return replace(first, weights=weights, context=None, sentence=None, card=card)
 
 

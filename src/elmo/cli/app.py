@@ -21,7 +21,6 @@ COMMANDS = {
     "convert": "models",
     "prepare": "corpus",
     "train": "train",
-    "average": "models",
     "fuse": "corpus",
     "static": "corpus",
     "neighbors": "analysis",

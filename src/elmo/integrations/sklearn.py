@@ -98,12 +98,10 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
 
 def _check_column(values: Any) -> Any:
-    """Return the values; InputError for a single string, or a table instead of one column."""
-    if isinstance(values, str):
-        raise InputError(f"The input is the string {values!r:.60}; give a list of texts.")
-    if getattr(values, "ndim", 1) != 1:
+    """Return the values; InputError for a single text or a table instead of one column."""
+    if isinstance(values, str) or getattr(values, "ndim", 1) != 1:
         raise InputError(
-            f"The input has the shape {values.shape}; give one column of texts (in a ColumnTransformer, name the "
-            "column by a string, not by a list)."
+            f"The input is {values!r:.60}; give a list or one column of texts (in a ColumnTransformer, name the column "
+            "by a string, not by a list)."
         )
     return values

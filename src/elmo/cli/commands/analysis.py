@@ -200,19 +200,16 @@ def senses(
 
 
 def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
-    from elmo.analysis.senses import FEWEST_OCCURRENCES, least_silhouette
+    from elmo.analysis.senses import FEWEST_OCCURRENCES
 
     num_clustered = len(result.occurrences)
     yield translate(f"{result.word}: {len(result.senses)} sense(s) in {result.num_found:,} occurrences.")
     if num_clustered < result.num_found:
         yield translate(f"{num_clustered:,} of them, sampled, were clustered.")
-    if num_clustered < FEWEST_OCCURRENCES:
+    if detected and num_clustered < FEWEST_OCCURRENCES:
         yield translate(f"These are too few to tell senses apart; at least {FEWEST_OCCURRENCES} are needed.")
     elif detected and len(result.senses) == 1:
         yield translate("They do not clearly have more than one sense; --senses 2 splits them anyway.")
-    elif detected and result.silhouette is not None:
-        least = least_silhouette(num_clustered)
-        yield translate(f"Silhouette {result.silhouette:.3f}; {least:.3f} is needed for more than one sense.")
     for number, sense in enumerate(result.senses, start=1):
         yield ""
         share = sense.num_occurrences / num_clustered

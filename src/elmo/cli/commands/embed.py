@@ -128,8 +128,6 @@ def encode(
 ) -> None:
     """Compute one vector for every sentence of a text.
 
-    Writing a folder can be stopped at any time: the same command resumes it.
-
     \b
     Examples:
       elmo encode "I went to the bank" "I sat by the river"

@@ -9,7 +9,6 @@ from elmo.cli import options
 from elmo.cli.command import argument
 from elmo.cli.options import FilesOptions
 from elmo.cli.terminal import align_facts
-from elmo.errors import InputError
 from elmo.files.rows import to_json
 from elmo.files.work_folder import read_json
 from elmo.progress import progress_bar
@@ -102,14 +101,10 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
 
 def _describe_vectors(folder: Path) -> dict[str, Any]:
     """Return the facts about a folder as plain JSON values; InputError if it is damaged or not finished."""
-    from elmo.vectors.folder import VECTORS, read_manifest
+    from elmo import vectors
+    from elmo.vectors.folder import VECTORS
 
-    manifest = read_manifest(folder)
-    if manifest is None:
-        num_parts = len(list((folder / ".job").glob("part-*.json")))
-        raise InputError(
-            f"{folder} is not finished: {num_parts:,} parts are there; run the command that started it again."
-        )
+    manifest = vectors.open(folder).manifest
     num_bytes = sum(file["num_bytes"] for file in manifest.files.values())
     with progress_bar(unit="files", num_bytes=num_bytes) as advance:
         VECTORS.verify(folder, manifest.files, advance=lambda size: advance(size, 0))

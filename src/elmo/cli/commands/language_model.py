@@ -1,10 +1,9 @@
 """`elmo score`, `substitutes` and `evaluate`: how well the language model predicts words, and which."""
 
 import math
-from collections.abc import Iterator
 from itertools import count, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
 from elmo.cli import options
 from elmo.cli.command import option
@@ -18,10 +17,8 @@ from elmo.language import translate
 if TYPE_CHECKING:
     from elmo.inference.scoring import Evaluation, SentenceScore
     from elmo.model import Elmo
-    from elmo.text.vocabulary import Vocabulary
 
 
-_INDENT = " " * 12
 _SENTENCES_AT_ONCE = 1024
 
 
@@ -30,8 +27,9 @@ def score(
     inputs: options.Rows = None,
     text: options.Texts = None,
     column: options.Column = None,
-    by_word: bool = option("--by-word", "Show the log probability of each word as well.", False),
-    json: bool = option("--json", "Print one line of JSON per sentence.", False),
+    json: bool = option(
+        "--json", "Print one line of JSON per sentence, with the log probabilities of its words.", False
+    ),
     split_on_spaces: options.SplitOnSpaces = False,
     state: options.StateChoice = "zero",
 ) -> None:
@@ -43,7 +41,7 @@ def score(
     \b
     Examples:
       elmo score sentences.txt
-      elmo score "I went to the bank" --by-word
+      elmo score "I went to the bank" --json
     """
     from elmo.cli.text_input import TextInput, text_of
     from elmo.corpus.rows import Columns
@@ -57,12 +55,10 @@ def score(
             scores = elmo.score([row.content for row in window], split_on_spaces=split_on_spaces)
             for index, row, scored in zip(indexes, window, scores, strict=False):
                 if json:
-                    print(to_json(_to_object(index, scored, by_word=by_word)))
+                    print(to_json(_to_object(index, scored)))
                     continue
                 unknown = "  " + translate(f"({scored.num_unknown} unknown)") if scored.num_unknown else ""
                 print(f"{scored.perplexity:>10,.2f}  {text_of(row)}".rstrip() + unknown)
-                for line in _to_lines(scored, elmo) if by_word else ():
-                    print(line)
 
 
 def substitutes(
@@ -93,33 +89,18 @@ def substitutes(
             print(f"{math.exp(word.log_probability):.4f}  {word.word}")
 
 
-def _to_object(index: int, score: "SentenceScore", *, by_word: bool) -> dict[str, Any]:
-    values: dict[str, Any] = {
+def _to_object(index: int, score: "SentenceScore") -> dict[str, Any]:
+    return {
         "index": index,
         "words": list(score.words),
         "perplexity": score.perplexity,
         "num_unknown": score.num_unknown,
+        "left_to_right": [round(value, 6) for value in score.left_to_right.tolist()],
+        "right_to_left": [round(value, 6) for value in score.right_to_left.tolist()],
+        "end": round(score.end, 6),
+        "begin": round(score.begin, 6),
+        "is_unknown": score.is_unknown.tolist(),
     }
-    if by_word:
-        values["left_to_right"] = [round(value, 6) for value in score.left_to_right.tolist()]
-        values["right_to_left"] = [round(value, 6) for value in score.right_to_left.tolist()]
-        values["end"], values["begin"] = round(score.end, 6), round(score.begin, 6)
-        values["is_unknown"] = score.is_unknown.tolist()
-    return values
-
-
-def _to_lines(score: "SentenceScore", model: "Elmo") -> Iterator[str]:
-    """Yield a heading, then one line per prediction: both log probabilities and the word."""
-    vocabulary = cast("Vocabulary", model.vocabulary)  # a model that scores has one
-    rows = [("", f"{score.begin:.3f}", vocabulary.begin)]
-    for word, ahead, back, unknown in zip(
-        score.words, score.left_to_right, score.right_to_left, score.is_unknown, strict=True
-    ):
-        rows.append((f"{ahead:.3f}", f"{back:.3f}", translate(f"{word} (unknown)") if unknown else word))
-    rows.append((f"{score.end:.3f}", "", vocabulary.end))
-    yield f"{_INDENT}{translate('left to right  right to left')}"
-    for ahead_text, back_text, word in rows:
-        yield f"{_INDENT}{ahead_text:>13}  {back_text:>13}  {word}"
 
 
 def evaluate(

@@ -1,6 +1,6 @@
-"""`elmo convert`, `average`, `vocab` and `export`: a model -> another form of it."""
+"""`elmo convert`, `vocab` and `export`: a model -> another form of it."""
 
-from collections.abc import Iterable
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, cast
 
@@ -10,12 +10,12 @@ from elmo.cli.options import FilesOptions
 from elmo.cli.terminal import say
 from elmo.errors import InputError
 from elmo.files.durable import check_parent
+from elmo.files.sources import Lines
 
 if TYPE_CHECKING:
     from elmo.checkpoint.checkpoint import Checkpoint
     from elmo.checkpoint.weights import Storage
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STORAGE = (
     "Type of the stored weights: float16 needs half the space of float32, compact also stores the softmax as int8. "
     "Rounding changes the vectors slightly."
@@ -67,31 +67,6 @@ def convert(
         say(f"HDF5 has no place for these, so they were not written: {', '.join(lost)}.")
 
 
-def average(
-    models: Annotated[list[str], argument("MODEL", "Two or more models, such as checkpoints of one run.")],
-    files: FilesOptions,
-    output: Path = option("--output -o OUT", "Folder to write the model to."),
-    share: list[float] | None = option("", "Weight of each model, in order; repeatable.", None, shown="equal"),
-) -> None:
-    """Average the weights of related models.
-
-    The models must be fine-tuned from a common ancestor, such as the last checkpoints of a run, or a model before
-    and after distillation. Their mean is often better than each of them.
-
-    \b
-    Example:
-      elmo average run/checkpoints/update-00009000 run/checkpoints/update-00010000 -o mean
-    """
-    check_folder(output)
-    from elmo.checkpoint import average as average_checkpoints
-
-    checkpoints = [files.read(name) for name in models]
-    write_model(average_checkpoints(checkpoints, share), output)
-    say(f"Wrote {output}, the mean of {len(models)} models.")
-    if any(checkpoint.context for checkpoint in checkpoints):
-        say("It has no context layer, because those of the models do not fit it; add one with elmo fuse.")
-
-
 def vocab(
     model: options.ModelArgument,
     output: ModelOutput,
@@ -109,16 +84,15 @@ def vocab(
       elmo vocab my-model my-larger-model --add new-words.txt
     """
     path = vocabulary or add
-    if path is None or (vocabulary is not None and add is not None):
+    if path is None or (vocabulary and add):
         raise InputError("Give one of --vocabulary, a whole new vocabulary, and --add, words to append.")
-    listed = _read_words(path)
     check_folder(output)
     from elmo.checkpoint import change_vocabulary
     from elmo.checkpoint.derived import require_vocabulary
 
     checkpoint = files.read(model)
     old = require_vocabulary(checkpoint)
-    _check_words(path, (word if word not in old else "known" for word in listed))
+    listed = _read_words(path, known=old)
     words = listed if add is None else [*old.words, *dict.fromkeys(word for word in listed if word not in old)]
     write_model(change_vocabulary(checkpoint, words), output)
     num_kept = sum(word in old for word in words)
@@ -128,25 +102,17 @@ def vocab(
     )
 
 
-def _read_words(path: Path) -> list[str]:
-    from elmo.text.vocabulary import parse_lines
-
-    if not path.is_file():
-        raise InputError(f"There is no file {str(path)!r}; give one with one word per line.")
-    try:
-        words = parse_lines(path.read_bytes().removeprefix(_BYTE_ORDER_MARK).replace(b"\r\n", b"\n"))
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 (byte {error.start}); convert it first.") from error
+def _read_words(path: Path, known: Container[str] = ()) -> list[str]:
+    """Read one word per line; InputError for counts, phrases or blank lines that are not `known` words."""
+    lines = Lines(path)
+    words = []
+    for word in lines:
+        if word.split() != [word] and word not in known:
+            raise lines.fail(f"{word!r:.60} is not one word; give one word per line, and nothing else.")
+        words.append(word)
     if not words:
         raise InputError(f"{path} has no words; give a file with one word per line.")
     return words
-
-
-def _check_words(path: Path, words: Iterable[str]) -> None:
-    """Raise InputError for a list with counts, phrases or blank lines."""
-    for number, word in enumerate(words, start=1):
-        if word.split() != [word]:
-            raise InputError(f"{path}, line {number}, is {word!r:.60}; give one word per line, and nothing else.")
 
 
 def onnx(
@@ -186,10 +152,7 @@ def word2vec(
     Example:
       elmo export word2vec en-small vectors.bin --words words.txt --binary
     """
-    listed = None
-    if words is not None:
-        listed = [word.strip() for word in _read_words(words) if word.strip()]
-        _check_words(words, listed)
+    listed = None if words is None else _read_words(words)
     from elmo.integrations.word2vec import write_word2vec
 
     opened = files.open_named(model)

@@ -196,10 +196,6 @@ def train(
     comparison = compared.read(changes.get("fit.seed", 0))
     with resumable():
         rows = tasks.compare(train, comparison=comparison, keep_runs=compared.keep_runs, **files)
-    if len(comparison.fractions) > 1:
-        from elmo.analysis import draw_learning_curves
-
-        draw_learning_curves(output, output / "learning-curve.png", title=f"{family}: {Path(train).name}")
     print(json.dumps([dataclasses.asdict(row) for row in rows]) if as_json else tasks.format_table(rows))
 
 
