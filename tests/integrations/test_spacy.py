@@ -251,3 +251,17 @@ def test_ner_learns_wnut_from_a_config(tmp_path, monkeypatch):
     write_docs("dev.spacy", read_conll("ner/wnut17-dev.conll")[:300])
     _, score = train(tmp_path, model="null", layers='"concat"', epochs=4, frequency=50)
     assert score > 0.15
+
+
+def test_the_ready_made_taggers_set_parts_of_speech_and_entities():
+    import spacy
+
+    import elmo.integrations.spacy  # noqa: F401  # registers the component
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("elmo_tagger")
+    doc = nlp("Ada Lovelace was  born in London.")
+    assert [(entity.text, entity.label_) for entity in doc.ents] == [
+        ("Ada Lovelace", "person"), ("London", "location")
+    ]  # fmt: skip
+    assert [token.pos_ for token in doc if not token.is_space][2:5] == ["AUX", "VERB", "ADP"]

@@ -1,4 +1,4 @@
-"""spaCy: the component "elmo", which sets vectors, and "elmo.Tok2Vec.v1", the layer below a tagger.
+"""spaCy: the component "elmo", which sets vectors, "elmo_tagger", and "elmo.Tok2Vec.v1", the layer below a tagger.
 
 spaCy finds them by entry points, without an import. Its tokens are the words; tokens of white space are left out and
 have a vector of zeros. Where a component has set sentence boundaries, each sentence is encoded by itself.
@@ -22,6 +22,7 @@ from elmo.integrations import (
     vector_length,
 )
 from elmo.model import Elmo
+from elmo.tasks.taggers import load
 
 try:
     import srsly
@@ -39,13 +40,15 @@ LayerSetting = Union[str, int, list[float]]  # noqa: UP007  # spaCy checks setti
 MODEL_FOLDER = "model"
 
 
+def _split_sentences(doc: Doc) -> list[list[Token]]:
+    """Return the tokens of each sentence, without white space."""
+    sentences = doc.sents if doc.has_annotation("SENT_START") else [doc]
+    return [[token for token in sentence if not token.is_space] for sentence in sentences]
+
+
 def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
     """Return (T, dimensions) per document; white space has zeros."""
-    sentences = [
-        (number, [token for token in sentence if not token.is_space])
-        for number, doc in enumerate(docs)
-        for sentence in (doc.sents if doc.has_annotation("SENT_START") else [doc])
-    ]
+    sentences = [(number, tokens) for number, doc in enumerate(docs) for tokens in _split_sentences(doc)]
     vectors = [np.zeros((len(doc), vector_length(model, layers)), dtype=np.float32) for doc in docs]
     encoded = model.embed([[token.text for token in tokens] for _, tokens in sentences], layers=layers)
     for (number, tokens), array in zip(sentences, encoded, strict=True):
@@ -133,6 +136,40 @@ def make_pipe(
 ) -> ElmoPipe:
     """Make the component that `nlp.add_pipe("elmo")` adds."""
     return ElmoPipe(name, model=model, layers=cast(Layers, layers), precision=precision, device=device)
+
+
+class ElmoTagger(Pipe):
+    """Sets `token.pos_` and `doc.ents` by the ready-made taggers of the package; an empty name leaves one out."""
+
+    def __init__(self, name: str, *, pos: str, entities: str) -> None:
+        self.name = name
+        self._pos, self._entities = (load(tagger) if tagger else None for tagger in (pos, entities))
+
+    def __call__(self, doc: Doc) -> Doc:
+        """Tag one document."""
+        sentences = _split_sentences(doc)
+        words = [[token.text for token in tokens] for tokens in sentences]
+        if self._pos:
+            for tokens, prediction in zip(sentences, self._pos.predict(words), strict=True):
+                for token, tag in zip(tokens, prediction.tags, strict=True):
+                    token.pos_ = tag
+        if self._entities:
+            doc.ents = [
+                Span(doc, tokens[start].i, tokens[end - 1].i + 1, label)
+                for tokens, prediction in zip(sentences, self._entities.predict(words), strict=True)
+                for label, start, end in prediction.spans
+            ]
+        return doc
+
+
+@Language.factory(
+    "elmo_tagger",
+    assigns=["token.pos", "doc.ents"],
+    default_config={"pos": "en-pos", "entities": "en-entities"},
+)
+def make_tagger(nlp: Language, name: str, pos: str, entities: str) -> ElmoTagger:
+    """Make the component that `nlp.add_pipe("elmo_tagger")` adds."""
+    return ElmoTagger(name, pos=pos, entities=entities)
 
 
 def set_vectors(doc: Doc, vectors: Array) -> None:
