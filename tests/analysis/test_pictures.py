@@ -137,9 +137,9 @@ def test_senses_without_words_of_their_own_are_numbered():
     ("sentences", "options", "message"),
     [
         (BANKS[:2], {}, "needs at least 3 sentences with the word, but there are 2"),
-        (BANKS[:3], {"num_senses": 4}, "4 senses were requested, but there are 3 sentences"),
+        (BANKS[:3], {"num_senses": 4}, "4 senses were requested, but there are 3 different contexts"),
         ([*BANKS[:2], "no mark"], {}, "has 0 marked words"),
-        (BANKS, {"layers": ["meaning"]}, "this model has no context layer"),
+        (BANKS, {"layers": ["meaning"]}, "The layer is 'meaning'; this model has layers 0 to 2"),
     ],
 )
 def test_maps_of_senses_that_cannot_be_made(model, sentences, options, message):
@@ -150,7 +150,8 @@ def test_maps_of_senses_that_cannot_be_made(model, sentences, options, message):
 def test_characters_that_no_font_has_are_reported_once(caplog, monkeypatch):
     from matplotlib import font_manager
 
-    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    manager = font_manager.fontManager
+    monkeypatch.setattr(manager, "ttflist", [entry for entry in manager.ttflist if "DejaVu" in entry.name])
     with caplog.at_level(logging.WARNING, logger="elmo"):
         assert choose_fonts(["bank", "банк", "بنك"]) == ["DejaVu Sans"]
         assert not caplog.records
@@ -159,21 +160,21 @@ def test_characters_that_no_font_has_are_reported_once(caplog, monkeypatch):
     assert "has the characters 行 银, so boxes are drawn" in record.getMessage()
 
 
-def test_installed_fonts_are_listed_with_plain_ones_first(monkeypatch):
+def test_plain_fonts_are_added_until_every_character_has_one(monkeypatch):
     from matplotlib import font_manager
 
-    files = ["/f/SomeSans-Bold.ttf", "/f/Serif-Regular.ttf", "/f/SomeSans-Regular.ttf", "/f/LastResort.otf"]
-    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: files)
-    assert style._list_fonts() == [files[2], files[1], files[0]]
-
-
-def test_fonts_are_added_until_every_character_has_one(monkeypatch):
-    known = {"one": frozenset("银"), "other": frozenset("银行"), "last": frozenset("行x")}
-    monkeypatch.setattr(style, "_characters", lambda path: known.get(path, frozenset("abc")))
-    monkeypatch.setattr(style, "_list_fonts", lambda: list(known))
-    monkeypatch.setattr(style, "_add_font", lambda path: path)
-    assert choose_fonts(["a银"]) == ["DejaVu Sans", "one"]
-    assert choose_fonts(["a银x"]) == ["DejaVu Sans", "one", "last"]
+    fonts = [
+        font_manager.FontEntry("bold", name="Some Sans", weight=700),
+        font_manager.FontEntry("serif", name="Some Serif"),
+        font_manager.FontEntry("japan", name="Some Sans JP"),
+        font_manager.FontEntry("china", name="Some Sans SC"),
+    ]
+    known = {"china": frozenset("银"), "japan": frozenset("银行"), "serif": frozenset("行x"), "bold": frozenset("x")}
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", fonts)
+    monkeypatch.setattr(font_manager, "findfont", lambda name: "default")
+    monkeypatch.setattr(style, "_list_characters", lambda path: known.get(path, frozenset("abc")))
+    assert choose_fonts(["a银"]) == ["DejaVu Sans", "Some Sans SC"]
+    assert choose_fonts(["a银行x"]) == ["DejaVu Sans", "Some Sans SC", "Some Sans JP", "Some Serif"]
 
 
 def test_bars_of_mixes(tmp_path):

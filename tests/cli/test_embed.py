@@ -102,13 +102,11 @@ def test_npy_accepts_one_sentence(run: Run, model_folder, tiny_model, tmp_path):
     np.testing.assert_allclose(np.load(output), tiny_model.embed("I went"), atol=1e-6)
 
 
-@pytest.mark.parametrize(("content", "number"), [(b"", "no sentence"), (b"a\nb\n", "several sentences")])
-def test_npy_refuses_any_other_number_of_sentences(run: Run, tmp_path, content, number):
+@pytest.mark.parametrize("content", [b"", b"a\nb\n"])
+def test_npy_refuses_any_other_number_of_sentences(run: Run, tmp_path, content):
     output = tmp_path / "vectors.npy"
-    assert (
-        f"An .npy file holds one array, the words of one sentence, but {number} came"
-        in run("embed", "-", "-o", output, stdin=content).message()
-    )
+    message = run("embed", "-", "-o", output, stdin=content).message()
+    assert message.startswith("An .npy file holds one array, the words of one sentence; write .npz, .h5 or .jsonl")
     assert not list(tmp_path.iterdir())
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ from elmo.analysis.occurrences import (
     find_corpus,
     join_words,
     split_word,
+    tokenizer_of,
 )
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import parse
@@ -47,7 +48,6 @@ from elmo.files.arrays import read_npy
 from elmo.files.durable import atomic_write, holding, is_vacant, remove, replace_file
 from elmo.model import Elmo
 from elmo.progress import progress_bar
-from elmo.text.units import Tokenization
 from elmo.vectors.embed import embed_files
 from elmo.vectors.folder import VECTORS
 from elmo.vectors.reading import Vectors, open_folder
@@ -64,11 +64,6 @@ _POINTS_PER_CELL = 64  # to learn its centre from
 _KMEANS_ROUNDS = 8
 _SENTENCES_AT_ONCE = 512
 _FEW = 4000  # occurrences that are all compared, whatever their cells
-# What reading damaged files raises, depending on which byte is wrong. InputError: of a vectors folder.
-_DAMAGE = (
-    OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, OverflowError, RuntimeError,
-    InputError,
-)  # fmt: skip
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 Integers: TypeAlias = npt.NDArray[np.int64]
@@ -116,6 +111,16 @@ def read_manifest(folder: Path) -> Manifest:
         raise CheckpointError(f"{path} is damaged ({first_line(error)}); build the index again.") from error
 
 
+class _Tables(NamedTuple):
+    """Where the sentences and words of an index are."""
+
+    rows: Integers
+    ends: Integers  # of the words of each sentence
+    word_ids: npt.NDArray[np.uint32]
+    words: list[str]
+    forms: dict[str, list[int]]  # the ids of all words that are equal except for upper and lower case
+
+
 class CorpusIndex:
     """Every word of some texts with its vectors, on disk. Opening it reads only the manifest."""
 
@@ -157,7 +162,9 @@ class CorpusIndex:
         `words` is "any", "same" (forms of `word`) or "other".
         """
         with self._reraise_as_damaged():
-            mask = None if words == "any" else np.isin(self._word_ids, self._ids_of(word), invert=words == "other")
+            mask = None
+            if words != "any":
+                mask = np.isin(self._tables.word_ids, self._ids_of(word), invert=words == "other")
             nearest = self._vectors(layer).search(vector, top_k, mask)
             return [Neighbor(self._locate(position), cosine) for position, cosine in nearest]
 
@@ -167,7 +174,7 @@ class CorpusIndex:
             excluded = {word_id for word in exclude for word_id in self._ids_of(word)}
             nearest = self._vectors(0).search(vector, top_k + len(excluded))
             allowed = [(word_id, cosine) for word_id, cosine in nearest if word_id not in excluded]
-            return [StaticNeighbor(self._words[word_id], cosine) for word_id, cosine in allowed[:top_k]]
+            return [StaticNeighbor(self._tables.words[word_id], cosine) for word_id, cosine in allowed[:top_k]]
 
     def find_occurrences(self, word: str, *, max_occurrences: int, seed: int = 0) -> Occurrences:
         """Return the occurrences of a word, or a random sample of `max_occurrences` of them, in order."""
@@ -183,75 +190,59 @@ class CorpusIndex:
     def _reraise_as_damaged(self) -> Iterator[None]:
         try:
             yield
-        except _DAMAGE as error:
+        except ConfigError:  # a library is missing
+            raise
+        except Exception as error:  # which one depends on the byte that is wrong
             raise CheckpointError(
                 f"{self.folder} is damaged ({first_line(error):.120}); build the index again."
             ) from error
 
     @cached_property
-    def _rows(self) -> Integers:
-        rows = read_npy(self._search_folder / _ROWS)
-        if rows.ndim != 2 or rows.shape[1] != 5 or rows.dtype != np.int64 or rows[-1, 4] != self.num_occurrences:
+    def _tables(self) -> _Tables:
+        folder = self._search_folder
+        rows, word_ids = read_npy(folder / _ROWS), read_npy(folder / _WORD_IDS)
+        if rows.dtype != np.int64 or rows.shape[1:] != (5,) or rows[-1, 4] != self.num_occurrences:
             raise ValueError(f"{_ROWS} does not describe the sentences")
-        return rows
-
-    @cached_property
-    def _ends(self) -> Integers:
-        return np.ascontiguousarray(self._rows[:, 4])
-
-    @cached_property
-    def _word_ids(self) -> npt.NDArray[np.uint32]:
-        ids = read_npy(self._search_folder / _WORD_IDS)
-        if ids.shape != (self.num_occurrences,) or ids.dtype != np.uint32:
+        if word_ids.dtype != np.uint32 or word_ids.shape != (self.num_occurrences,):
             raise ValueError(f"{_WORD_IDS} does not describe the words")
-        return ids
-
-    @cached_property
-    def _words(self) -> list[str]:
-        words: list[str] = json.loads((self._search_folder / _WORDS).read_bytes())
-        return words
-
-    @cached_property
-    def _forms(self) -> dict[str, list[int]]:
-        """The ids of all words that are equal except for upper and lower case."""
+        words = json.loads((folder / _WORDS).read_bytes())
         forms: dict[str, list[int]] = {}
-        for word_id, word in enumerate(self._words):
+        for word_id, word in enumerate(words):
             forms.setdefault(word.casefold(), []).append(word_id)
-        return forms
+        return _Tables(rows, np.ascontiguousarray(rows[:, 4]), word_ids, words, forms)
 
     def _ids_of(self, word: str) -> list[int]:
-        return self._forms.get(word.casefold(), [])
+        return self._tables.forms.get(word.casefold(), [])
 
     def _vectors(self, layer: LayerKey) -> "VectorFile":
         """Return the vectors of a layer: of the distinct words for layer 0, of the occurrences for the others."""
         if layer not in self._layers:
-            num_vectors = len(self._words) if layer == 0 else self.num_occurrences
+            num_vectors = len(self._tables.words) if layer == 0 else self.num_occurrences
             self._layers[layer] = VectorFile(self._search_folder / _layer_file(layer), num_vectors)
         return self._layers[layer]
 
     def _find(self, words: Sequence[str]) -> Integers:
         """Return the positions of the first word where all these words stand in a row in one sentence."""
-        first: Integers = np.flatnonzero(np.isin(self._word_ids, self._ids_of(words[0])))
+        word_ids, ends = self._tables.word_ids, self._tables.ends
+        first: Integers = np.flatnonzero(np.isin(word_ids, self._ids_of(words[0])))
         last = first + len(words) - 1
-        first = first[np.searchsorted(self._ends, first, "right") == np.searchsorted(self._ends, last, "right")]
+        first = first[np.searchsorted(ends, first, "right") == np.searchsorted(ends, last, "right")]
         for distance, word in enumerate(words[1:], start=1):
-            first = first[np.isin(self._word_ids[first + distance], self._ids_of(word))]
+            first = first[np.isin(word_ids[first + distance], self._ids_of(word))]
         return first
 
     def _locate(self, position: int, length: int = 1) -> Occurrence:
         """Return an occurrence by its position among all words."""
-        sentence = int(np.searchsorted(self._ends, position, side="right"))
-        folder, row_position, source, sentence_number, _ = self._rows[sentence].tolist()
+        rows, ends, reading = self._tables.rows, self._tables.ends, self.manifest.reading
+        number = int(np.searchsorted(ends, position, side="right"))
+        folder, row_position, source, number_in_source, _ = rows[number].tolist()
         row = self._folders[folder][row_position]
         source_name = self._folders[folder].manifest.values["inputs"][source]["name"]
-        start = position - (int(self._ends[sentence - 1]) if sentence else 0)
-        reading = self.manifest.reading
-        tokenizer = Tokenization(reading.tokenization).tokenizer(on_spaces=reading.split_on_spaces)
-        words = [] if row.text is None else tokenizer(row.text)
-        if row.text is not None and [word.text for word in words] == row.words:
-            offsets = tuple((word.start, word.end) for word in words)
-            return Occurrence(CorpusSentence(row.text, offsets, source_name, sentence_number), start, start + length)
-        return Occurrence(join_words(row.words, source_name, sentence_number), start, start + length)
+        sentence = CorpusSentence.tokenize(row.text or "", tokenizer_of(reading), source_name, number_in_source)
+        if sentence.words != row.words:  # of other settings, or of words without a text
+            sentence = join_words(row.words, source_name, number_in_source)
+        start = position - (int(ends[number - 1]) if number else 0)
+        return Occurrence(sentence, start, start + length)
 
     @cached_property
     def _folders(self) -> list[Vectors]:
@@ -276,10 +267,7 @@ def write_vectors(path: Path, num_vectors: int, sample: Array, blocks: Iterable[
     try:
         faiss.write_index(index, str(path))
     except RuntimeError as error:  # which hides the OSError
-        raise InputError(
-            f"{path} could not be written ({first_line(error):.120}); make room on the disk and run the same "
-            "command again: it resumes."
-        ) from error
+        raise InputError(f"{path} could not be written ({first_line(error):.120}); free some space.") from error
 
 
 class VectorFile:
@@ -319,7 +307,7 @@ class VectorFile:
             settings = faiss.SearchParametersIVF(sel=selector, nprobe=num_cells)
             cosines, positions = self._index.search(vector[None].astype(np.float32), top_k, params=settings)
             pairs = zip(positions[0].tolist(), cosines[0].tolist(), strict=True)
-            nearest = [(position, min(1.0, cosine)) for position, cosine in pairs if position >= 0]  # of float rounding
+            nearest = [(position, min(1.0, cosine)) for position, cosine in pairs if position >= 0]
             if len(nearest) == top_k:
                 break
         return nearest

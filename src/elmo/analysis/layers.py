@@ -26,27 +26,16 @@ def choose_layer(given: str | int | None, model: Elmo, *, default: LayerKey | Li
     num_layers = model.num_layers
     if given is None:
         given = default if model.context is None else "meaning"
-    if given == "average":
-        return "average"
-    if given == "meaning":
-        if model.context is None:
-            raise InputError(
-                "The layer is 'meaning', but this model has no context layer; add one with elmo fuse, or choose "
-                "the number of a layer, 'top' or 'average'."
-            )
-        return "meaning"
-    if given == "top":
-        return num_layers - 1
-    try:
-        number = int(given)
-    except ValueError:
-        number = num_layers
-    if not -num_layers <= number < num_layers:
+    known: dict[str, LayerKey] = {str(number): number % num_layers for number in range(-num_layers, num_layers)}
+    known |= {"top": num_layers - 1, "average": "average"}
+    if model.context is not None:
+        known["meaning"] = "meaning"
+    if str(given) not in known:
         raise InputError(
             f"The layer is {given!r}; this model has layers 0 to {num_layers - 1}, 'top', 'average' and, with a "
-            "context layer, 'meaning'. Layer 0 is the word without its sentence."
+            "context layer (elmo fuse), 'meaning'. Layer 0 is the word without its sentence."
         )
-    return number % num_layers
+    return known[str(given)]
 
 
 def choose_layers(given: Sequence[str | int] | None, model: Elmo) -> tuple[LayerKey, ...]:

@@ -15,7 +15,7 @@ from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Source, find_sources
 from elmo.progress import progress_bar
-from elmo.text.sentence_input import Sentence, WordIndex, find_marks, read_pointed
+from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, find_marks, read_pointed
 from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
@@ -34,6 +34,11 @@ class CorpusSentence(NamedTuple):
     offsets: tuple[tuple[int, int], ...]
     source: str
     number: int  # in its source, from 0
+
+    @classmethod
+    def tokenize(cls, text: str, tokenizer: Tokenizer, source: str, number: int) -> "CorpusSentence":
+        """Return a sentence with the words that a tokenizer finds."""
+        return cls(text, tuple((word.start, word.end) for word in tokenizer(text)), source, number)
 
     @property
     def words(self) -> list[str]:
@@ -140,8 +145,7 @@ def read_query(
     if index is None:
         (mark,) = find_marks(sentence)
         sentence = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]
-    offsets = tuple((word.start, word.end) for word in tokenizer(sentence))
-    return Occurrence(CorpusSentence(sentence, offsets, QUERY_SOURCE, 0), start, end)
+    return Occurrence(CorpusSentence.tokenize(sentence, tokenizer, QUERY_SOURCE, 0), start, end)
 
 
 def is_same_word(first: str, second: str) -> bool:
@@ -161,16 +165,16 @@ def read_corpus(
 ) -> Iterator[CorpusSentence]:
     """Yield the sentences of all files that have words, in order."""
     settings, sources = settings or TextSettings(), find_corpus(names)
-    tokenize_text = Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
+    tokenizer = tokenizer_of(settings)
     num_bytes = sum(source.path.stat().st_size for source in sources)
     with progress_bar(unit="sentences", num_bytes=num_bytes, shown=progress) as advance:
         for source in sources:
             number = 0
             for chunk in cut_parts([source], settings, _CHUNK_BYTES):
-                for text in (sentence for piece in chunk.texts for sentence in cut_sentences(piece, settings)):
-                    if words := tokenize_text(text):
-                        offsets = tuple((word.start, word.end) for word in words)
-                        yield CorpusSentence(text, offsets, source.name, number)
+                for text in (text for piece in chunk.texts for text in cut_sentences(piece, settings)):
+                    sentence = CorpusSentence.tokenize(text, tokenizer, source.name, number)
+                    if sentence.offsets:
+                        yield sentence
                         number += 1
                         advance(0)
                 advance(chunk.input_bytes, 0)
@@ -211,10 +215,14 @@ def find_occurrences(
     return Occurrences([occurrence for _, occurrence in in_order], count)
 
 
+def tokenizer_of(settings: TextSettings) -> Tokenizer:
+    """Return what splits a text into words."""
+    return Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
+
+
 def split_word(word: str, reading: TextSettings) -> list[str]:
     """Return the words that a word consists of in a text: one, or the letters of a script."""
-    split = Tokenization(reading.tokenization).tokenizer(on_spaces=reading.split_on_spaces)
-    return [token.text for token in split(word)] or [word]
+    return [token.text for token in tokenizer_of(reading)(word)] or [word]
 
 
 def find_runs(words: Sequence[str], phrase: Sequence[str]) -> list[int]:

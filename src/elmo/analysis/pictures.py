@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo.analysis.style import COLOURS, INK, MARKERS, check_output, drawing, ink_on, require_matplotlib, shades
+from elmo.analysis.style import COLOURS, INK, MARKERS, check_output, drawing, ink_on, shades
 from elmo.checkpoint.location import read_json
 from elmo.errors import CheckpointError, InputError
 from elmo.pretrain.launch import read_run_file
@@ -20,12 +20,11 @@ from elmo.tasks.comparison import RESULTS_FILE, Row
 from elmo.tasks.task import read_task
 
 _MIX = re.compile(r"encoder\.elmo\.(?:mixes\.)?(\d+)\.weights")
-_DIRECTIONS = {"left_to_right": "left to right", "right_to_left": "right to left"}
+_DIRECTIONS = ("left_to_right", "right_to_left")
 
 
 def draw_training_curves(run: str | Path, output: str | Path) -> None:
     """Draw a training run: losses, perplexity in validation, and similarity to a teacher, over the words read."""
-    require_matplotlib()
     run, output = Path(run), check_output(output)
     read_run_file(run)
     lines = list(read_metrics(run))
@@ -34,44 +33,41 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
         raise InputError(f"The run in {run} has no metrics yet; wait for its first updates.")
     updates, words = ([line[name] for line in trained] for name in ("update", "num_words"))
     scale, unit = (1e6, "million") if words[-1] >= 1e6 else (1e3, "thousand")
-    is_sampled = any("sampled" in name for name in trained[0])
-    softmax = "sampled softmax" if is_sampled else "full softmax"
-    # Title, unit, and curves: label, lines of the metrics, name of the value.
-    panels: list[tuple[str, str, list[tuple[str, list[dict[str, Any]], str]]]] = [
-        (
-            f"Training loss, {softmax}",
-            "nats per word",
-            [(label, trained, f"{name}_{softmax.split()[0]}_loss") for name, label in _DIRECTIONS.items()],
-        )
+    softmax = "sampled" if any("sampled" in name for name in trained[0]) else "full"
+    # Of a curve its label, lines of the metrics, and the name of the value.
+    loss = [(name.replace("_", " "), trained, f"{name}_{softmax}_loss") for name in _DIRECTIONS]
+    perplexity = [(name.replace("_", " "), validated, f"{name}_perplexity") for name in _DIRECTIONS]
+    cosine = [("training", trained, "teacher_cosine"), ("validation", validated, "teacher_cosine")]
+    panels = [
+        (f"Training loss, {softmax} softmax", "nats per word", loss),
+        ("Validation perplexity, full softmax", "perplexity", [*perplexity, ("mean of both", validated, "perplexity")]),
+        ("Similarity to the teacher's vectors", "mean cosine", cosine),
     ]
-    if validated:
-        curves = [(label, validated, f"{name}_perplexity") for name, label in _DIRECTIONS.items()]
-        curves.append(("mean of both", validated, "perplexity"))
-        panels.append(("Validation perplexity, full softmax", "perplexity", curves))
-    distilled = [(label, [line for line in chosen if line.get("teacher_cosine") is not None])
-                 for label, chosen in (("training", trained), ("validation", validated))]  # fmt: skip
-    if any(chosen for _, chosen in distilled):
-        curves = [(label, chosen, "teacher_cosine") for label, chosen in distilled]
-        panels.append(("Similarity to the teacher's vectors", "mean cosine", curves))
+    panels = [panel for panel in panels if any(_read_curve(lines, name)[0] for _, lines, name in panel[2])]
     title = f"Training run {run.resolve().name}"
     with drawing(output, (8, 0.9 + 2.5 * len(panels)), [title]) as figure:
         all_axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
         for axes, (heading, value_unit, curves) in zip(all_axes, panels, strict=True):
-            for (label, chosen, name), colour, marker in zip(curves, COLOURS, MARKERS, strict=False):
-                positions = np.interp([line["update"] for line in chosen], updates, words) / scale
-                values = np.asarray([line[name] for line in chosen], dtype=np.float64)
-                is_validation = any(line["kind"] == "validation" for line in chosen)
-                width = 1 if is_validation else max(1, len(values) // 60)
+            for (label, lines, name), colour, marker in zip(curves, COLOURS, MARKERS, strict=False):
+                at_updates, values = _read_curve(lines, name)
+                positions = np.interp(at_updates, updates, words) / scale
+                width = 1 if lines is validated else max(1, len(values) // 60)
                 if width > 1:  # each update is noisy, so their moving average is drawn over them
                     axes.plot(positions, values, color=colour, linewidth=0.6, alpha=0.3)
                     padded = np.pad(values, (width // 2, (width - 1) // 2), "edge")
-                    values = np.convolve(padded, np.ones(width) / width, "valid")
-                axes.plot(positions, values, color=colour, label=label, marker=marker if is_validation else "")
+                    values = np.convolve(padded, np.ones(width) / width, "valid").tolist()
+                axes.plot(positions, values, color=colour, label=label, marker=marker if lines is validated else "")
             axes.set(ylabel=value_unit, title=heading)
             axes.grid()
             axes.legend(loc="best")
         all_axes[-1].set_xlabel(f"{unit} words read")
         figure.suptitle(title)
+
+
+def _read_curve(lines: Sequence[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:
+    """Return the updates with a value of that name, and the values."""
+    chosen = [line for line in lines if line.get(name) is not None]
+    return [line["update"] for line in chosen], [line[name] for line in chosen]
 
 
 def read_comparison(folder: str | Path) -> list[Row]:
@@ -87,7 +83,6 @@ def read_comparison(folder: str | Path) -> list[Row]:
 
 def draw_learning_curves(folder: str | Path, output: str | Path, *, title: str | None = None) -> None:
     """Draw the score of each variant of a comparison over the share of the training data."""
-    require_matplotlib()
     path, rows = check_output(output), read_comparison(folder)
     if len({row.fraction for row in rows}) < 2:
         raise InputError(
@@ -181,17 +176,10 @@ def draw_mixing_weights(mixes: Sequence[MixingWeights], output: str | Path) -> N
             rows = [row for row, mix in enumerate(mixes) if layer < len(mix.weights)]
             shares = [mixes[row].weights[layer] for row in rows]
             lefts = [sum(mixes[row].weights[:layer]) for row in rows]
-            bars = axes.barh(
-                rows,
-                shares,
-                left=lefts,
-                height=0.7,
-                color=colours[layer],
-                edgecolor="white",
-                label=f"layer {layer}",
-            )
+            colour, label = colours[layer], f"layer {layer}"
+            bars = axes.barh(rows, shares, 0.7, lefts, color=colour, edgecolor="white", label=label)
             texts = [f"{share:.2f}" if share >= 0.07 else "" for share in shares]
-            axes.bar_label(bars, texts, label_type="center", color=ink_on(colours[layer]), fontsize=9)
+            axes.bar_label(bars, texts, label_type="center", color=ink_on(colour), fontsize=9)
         for row, mix in enumerate(mixes):
             axes.text(1.015, row, f"γ {mix.gamma:.2f}", va="center", fontsize=9)
         axes.set_yticks(range(len(names)), names)

@@ -107,11 +107,6 @@ def induce_senses(
     require("sklearn", "analysis", "Clustering")
     if not occurrences:
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
-    if num_senses is not None and not 1 <= num_senses <= len(occurrences):
-        raise InputError(
-            f"{num_senses} senses were requested, but there are {len(occurrences)} occurrences; request 1 to "
-            f"{len(occurrences)}."
-        )
     key = choose_layer(layer, model)
     vectors = embed_layers(model, occurrences, [key], progress=progress)[key]
     clusters = find_clusters(vectors, num_clusters=num_senses, seed=seed)
@@ -134,8 +129,11 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
     distinct, place = np.unique(normalize(vectors).round(5), axis=0, return_inverse=True)
     points = distinct - distinct.mean(axis=0)
     centred, single = points[place.reshape(-1)], np.zeros(len(vectors), dtype=np.int64)
-    if num_clusters is not None and num_clusters > max(1, len(points)):
-        raise InputError(f"{len(points)} different context(s) cannot be cut into {num_clusters} senses; ask for fewer.")
+    if num_clusters is not None and not 1 <= num_clusters <= len(points):
+        raise InputError(
+            f"{num_clusters} senses were requested, but there are {len(points)} different contexts; request 1 to "
+            f"{len(points)}."
+        )
     if num_clusters == 1 or (num_clusters is None and len(points) < FEWEST_OCCURRENCES):
         return Clusters(single, None, centred)
     sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_ENOUGH_POINTS])]

@@ -19,6 +19,7 @@ from elmo.language import current_language, translate
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
+    from matplotlib.font_manager import FontEntry
 
 logger = logging.getLogger(__name__)
 
@@ -58,11 +59,11 @@ _STYLE: dict[str, Any] = {
     "text.parse_math": False,  # a $ is a word like any other
 }
 _FONT = "DejaVu Sans"  # comes with matplotlib
-_NOT_PLAIN = re.compile(r"bold|italic|oblique|light|thin|black|medium|condensed|mono", re.IGNORECASE)
 
 
 def check_output(output: str | Path) -> Path:
-    """Return the path of a picture to write; InputError, before any work is done, if it cannot be one."""
+    """Return the path of a picture to write; an error, before any work is done, if it cannot be drawn."""
+    require("matplotlib", "plot", "Drawing")
     path = Path(output)
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"{path} should end in .png or .svg; pictures are written in these formats.")
@@ -71,19 +72,13 @@ def check_output(output: str | Path) -> Path:
     return path
 
 
-def require_matplotlib() -> None:
-    """Raise ConfigError with the extra to install if matplotlib is missing."""
-    require("matplotlib", "plot", "Drawing")
-
-
 @contextmanager
 def drawing(output: str | Path, size: tuple[float, float], texts: Iterable[str] = ()) -> Iterator["Figure"]:
     """Yield a figure of a size in inches, which is written to `output` at the end; `texts` are all it shows."""
-    require_matplotlib()
+    path = check_output(output)
     import matplotlib
     from matplotlib.figure import Figure
 
-    path = check_output(output)
     texts = [*texts, *([] if current_language() == "en" else ["图层用例句词训练"])]
     style: dict[Any, Any] = {**_STYLE, "font.family": choose_fonts(texts)}
     with matplotlib.rc_context(style), warnings.catch_warnings():
@@ -122,16 +117,16 @@ def ink_on(colour: npt.NDArray[Any]) -> str:
 def choose_fonts(texts: Iterable[str]) -> list[str]:
     """Return font families that together have every character; matplotlib falls back from one to the next.
 
-    Characters that no installed font has are reported in one warning.
+    Characters that no font has are reported in one warning.
     """
     from matplotlib import font_manager
 
     missing = {character for text in texts for character in text if not character.isspace()}
-    missing -= _characters(font_manager.findfont(_FONT))
-    chosen = [_FONT]
-    for path in _list_fonts() if missing else ():
-        if covered := missing & _characters(path):
-            chosen.append(_add_font(path))
+    missing -= _list_characters(font_manager.findfont(_FONT))
+    families = [_FONT]
+    for entry in sorted(font_manager.fontManager.ttflist, key=_rank_font):
+        if missing and (covered := missing & _list_characters(entry.fname)):
+            families.append(entry.name)
             missing -= covered
     if missing:
         shown = " ".join(sorted(missing)[:10]) + (" …" if len(missing) > 10 else "")
@@ -139,37 +134,20 @@ def choose_fonts(texts: Iterable[str]) -> list[str]:
             "No font on this machine has the characters %s, so boxes are drawn instead; install a font that has "
             "them (fonts-noto-cjk for Chinese).", shown,
         )  # fmt: skip
-    return chosen
+    return families
 
 
-def _list_fonts() -> list[str]:
-    """Return the installed font files, also those newer than matplotlib's cache, plain sans-serif ones first."""
-    from matplotlib import font_manager
-
-    def rank(path: str) -> tuple[bool, bool, str]:
-        name = Path(path).stem
-        return bool(_NOT_PLAIN.search(name)), not re.search(r"sans|hei|gothic|pingfang", name, re.IGNORECASE), path
-
+def _rank_font(entry: "FontEntry") -> tuple[bool, ...]:
+    """Return a key that sorts plain sans-serif fonts first, those for mainland China before those of other regions."""
+    is_plain = entry.style == "normal" and entry.weight in (400, "normal") and entry.stretch == "normal"
+    is_sans = re.search(r"sans|hei|gothic|pingfang", entry.name, re.IGNORECASE) is not None
     # Last Resort has a sign for every character, and it is not that character.
-    return sorted((path for path in font_manager.findSystemFonts() if "LastResort" not in path), key=rank)
-
-
-def _add_font(path: str) -> str:
-    from matplotlib import font_manager
-
-    if all(entry.fname != path for entry in font_manager.fontManager.ttflist):
-        font_manager.fontManager.addfont(path)
-    names = [entry.name for entry in font_manager.fontManager.ttflist if entry.fname == path]
-    # A collection has one face per region; characters that they share are drawn as in mainland China.
-    simplified = (name for name in names if name.endswith(" SC"))
-    return next(simplified, str(font_manager.FontProperties(fname=path).get_name()))
+    is_odd = "Mono" in entry.name or "LastResort" in entry.fname
+    return is_odd, not is_plain, not is_sans, not entry.name.endswith(" SC")
 
 
 @cache
-def _characters(path: str) -> frozenset[str]:
+def _list_characters(path: str) -> frozenset[str]:
     from matplotlib.ft2font import FT2Font
 
-    try:
-        return frozenset(map(chr, FT2Font(path).get_charmap()))
-    except (OSError, RuntimeError, NotImplementedError):
-        return frozenset()
+    return frozenset(map(chr, FT2Font(path).get_charmap()))

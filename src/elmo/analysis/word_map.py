@@ -84,11 +84,6 @@ def map_senses(
     ]
     if len(occurrences) < 3:
         raise InputError(f"A map of senses needs at least 3 sentences with the word, but there are {len(occurrences)}.")
-    if num_senses is not None and not 1 <= num_senses <= len(occurrences):
-        raise InputError(
-            f"{num_senses} senses were requested, but there are {len(occurrences)} sentences; request 1 to "
-            f"{len(occurrences)}."
-        )
     chosen: list[str | int] = list(layers) if layers else [*range(model.num_layers)]
     if not layers and model.context is not None:
         chosen.append("meaning")
@@ -117,13 +112,13 @@ def name_senses(
     near = [Counter(dict.fromkeys(_list_near(*pair), 1)) for pair in zip(occurrences, cohesions, strict=True)]
     names: list[tuple[str, ...]] = []
     for sense in range(num_senses):
-        own = sum((words for words, number in zip(near, numbers, strict=True) if number == sense), Counter())
-        others = sum((words for words, number in zip(near, numbers, strict=True) if number != sense), Counter())
-        count = list(numbers).count(sense)
+        inside = [words for words, number in zip(near, numbers, strict=True) if number == sense]
+        outside = [words for words, number in zip(near, numbers, strict=True) if number != sense]
+        own, others = sum(inside, Counter()), sum(outside, Counter())
         gains = {}
         for word in own:
-            inside, outside = own[word] / count, (others[word] + 0.5) / (len(near) - count + 1)
-            gains[word] = inside * math.log(inside / outside)
+            share, share_outside = own[word] / len(inside), (others[word] + 0.5) / (len(outside) + 1)
+            gains[word] = share * math.log(share / share_outside)
         alike = _compare_with_contexts(own, others, model)
         ranked = sorted(
             [word for word in own if gains[word] > 0] or own,  # of a large sense, no word may stand out
@@ -163,12 +158,6 @@ def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = 
     side = 2.1 if len(panels) > 1 else 4.5
     title = title or f"“{sense_map.word}” in {num_occurrences:,} sentences"
     with drawing(output, (side * len(panels) + 0.4, side + 1.1), [title, *names]) as figure:
-        from matplotlib.lines import Line2D
-
-        styles: list[dict[str, Any]] = [  # other markers when the colours are used again
-            {"color": COLOURS[sense % len(COLOURS)], "marker": MARKERS[(sense + sense // len(COLOURS)) % len(MARKERS)]}
-            for sense in range(len(names))
-        ]
         all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, (layer, points) in zip(all_axes, panels, strict=True):
             axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[], aspect="equal")
@@ -181,17 +170,17 @@ def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = 
                     translate(f"all {num_occurrences}"), center, xytext=(0, 9), textcoords="offset points", ha="center"
                 )
                 continue
-            for sense, sign in enumerate(styles):
+            for sense, name in enumerate(names):
                 rows = [row for row, own in enumerate(sense_map.senses) if own == sense]
-                size = 44 if num_occurrences < 200 else 14
-                axes.scatter(*points[rows].T, s=size, alpha=0.8, linewidths=0.7, edgecolors="white", **sign)
+                axes.scatter(
+                    *points[rows].T, s=44 if num_occurrences < 200 else 14, alpha=0.8, linewidths=0.7,
+                    edgecolors="white", color=COLOURS[sense % len(COLOURS)], label=name,
+                    marker=MARKERS[(sense + sense // len(COLOURS)) % len(MARKERS)],  # others when colours repeat
+                )  # fmt: skip
         figure.suptitle(title, x=0.012, ha="left")
-        signs = [
-            Line2D([], [], linestyle="", markersize=8, label=name, **sign)
-            for name, sign in zip(names, styles, strict=True)
-        ]
         columns = min(len(names), 3 if len(panels) > 1 else 1)
-        figure.legend(handles=signs, loc="outside lower center", ncols=columns, handletextpad=0.3)
+        signs, labels = all_axes[-1].get_legend_handles_labels()
+        figure.legend(signs, labels, loc="outside lower center", ncols=columns, handletextpad=0.3)
 
 
 def _list_near(occurrence: Occurrence, cohesion: Cohesion) -> Iterator[str]:
@@ -225,7 +214,5 @@ def _project(vectors: Array) -> Array:
     unit = normalize(vectors)
     if np.allclose(unit, unit[0], atol=1e-6):
         return np.zeros((len(vectors), 2), dtype=np.float32)
-    size = min(2, len(vectors) - 1, vectors.shape[1])
     solver = "full" if len(vectors) < 500 else "randomized"
-    points = PCA(size, svd_solver=solver, random_state=0).fit_transform(unit)
-    return np.pad(np.asarray(points, dtype=np.float32), ((0, 0), (0, 2 - points.shape[1])))
+    return np.asarray(PCA(2, svd_solver=solver, random_state=0).fit_transform(unit), dtype=np.float32)

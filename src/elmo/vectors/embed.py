@@ -24,7 +24,7 @@ from elmo.files.work_folder import describe_output, identify, run_parts
 from elmo.files.workers import ProgressCallback
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.folder import REJECTS, VECTORS, PartRecord, list_rejects, read_part_record, read_part_records
+from elmo.vectors.folder import REJECTS, VECTORS, PartRecord, list_rejects, read_part_records
 from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import Pooling, VectorSettings
@@ -62,7 +62,10 @@ def embed_files(
     if on_error not in ("stop", "reject"):
         raise InputError(f"on_error is {on_error!r}; choose 'stop' or 'reject'.")
     if model.state == "carry":
-        raise InputError("The parts of a folder are computed independently; use a model with state='zero'.")
+        raise InputError(
+            "The parts of a folder are computed independently, so state must be 'zero'; write one file instead, such "
+            "as vectors.h5."
+        )
     chosen = Engine(engine, address, workers, threads)
     chosen.check(model)
     if settings.file_format == "parquet":
@@ -126,12 +129,13 @@ def _run(
     model: Elmo,
     progress: bool | ProgressCallback,
 ) -> None:
+    """Write the parts, the list of rejected rows, and the manifest."""
     stream = RowStream(job.inputs, columns_of(job.settings))
-    finished = (record for record in read_part_records(job.output) if record.identity == job.identity)
-    remaining_bytes = sum(file.num_bytes for file in inputs) - sum(record.input_bytes for record in finished)
+    finished = read_part_records(job.output, job.identity)
+    remaining_bytes = sum(file.num_bytes for file in inputs) - sum(record.input_bytes for record in finished.values())
 
     def find_record(part: Part) -> PartRecord | None:
-        record = read_part_record(job.output, job.identity, part)
+        record = finished.get(part.number)
         job.check(list_rejects(part.entries) if record is None else record.rejects)
         return record
 
@@ -139,29 +143,22 @@ def _run(
     with report_words(progress, remaining_bytes) as report:
         work = job.output / VECTORS.work
         records = run_parts(parts, find_record, lambda missing: engine.run(missing, job, model, report), inputs, work)
-    _finish(job, description, records, stream.num_rows)
-
-
-def _finish(
-    job: PartJob, description: dict[str, Any], records: Sequence[PartRecord], rows_of_files: Sequence[int]
-) -> None:
-    """Write the list of rejected rows and the manifest."""
-    rejects, rejected = [reject for record in records for reject in record.rejects], None
-    if rejects:
-        lines = []
-        for reject in rejects:
-            source = job.inputs[reject["source"]]
-            row = {"index": reject["index"], "input": source.name, source.unit: reject["number"]}
-            lines.append(f"{to_json({**row, 'reason': reject['reason']})}\n")
+    lines = []
+    for reject in (reject for record in records for reject in record.rejects):
+        source = job.inputs[reject["source"]]
+        place = {"index": reject["index"], "input": source.name, source.unit: reject["number"]}
+        lines.append(f"{to_json({**place, 'reason': reject['reason']})}\n")
+    if lines:
         replace_file(job.output / REJECTS, "".join(lines).encode())
-        rejected = describe_output(job.output / REJECTS)
-    counts = {name: sum(getattr(record, name) for record in records) for name in _SUMS}
-    described = zip(description["inputs"], rows_of_files, strict=True)
+    described = zip(description["inputs"], stream.num_rows, strict=True)
     manifest = {
         **description,
         "inputs": [{**file, "num_rows": num_rows} for file, num_rows in described],
-        "counts": {**counts, "num_rejected": len(rejects)},
-        "rejects": rejected,
+        "counts": {
+            **{name: sum(getattr(record, name) for record in records) for name in _SUMS},
+            "num_rejected": len(lines),
+        },
+        "rejects": describe_output(job.output / REJECTS) if lines else None,
         "parts": [record.describe() for record in records],
     }
     VECTORS.finish(job.output, manifest)

@@ -2,12 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, get_args
 
-from elmo.corpus.rows import Entry, Part
+from elmo.corpus.rows import Entry
 from elmo.files.durable import replace_file
 from elmo.files.sources import BrokenRow
 from elmo.files.work_folder import FileRecords, FolderKind, find_damage, is_file_record, read_json
@@ -94,47 +94,40 @@ def list_rejects(entries: Iterable[Entry]) -> list[Reject]:
 
 def write_part_record(output: Path, record: PartRecord) -> None:
     """Keep the record of a part, which is finished when its files are in the folder too."""
-    replace_file(_record_path(output, record.number), json.dumps(asdict(record)).encode())
+    replace_file(output / WORK / f"{part_stem(record.number)}.json", json.dumps(asdict(record)).encode())
 
 
-def read_part_record(output: Path, identity: str, part: Part) -> PartRecord | None:
-    """Return the record of a part if it is finished and its files are there, or None."""
-    record = _parse(_record_path(output, part.number))
-    if record is None or record.identity != identity:
-        return None
-    return None if find_damage(output, {file["name"]: file for file in record.files}) else record
-
-
-def read_part_records(output: Path) -> Iterator[PartRecord]:
-    """Yield the records of all finished parts of an unfinished job."""
-    return filter(None, map(_parse, (output / WORK).glob("part-*.json")))
-
-
-def _record_path(output: Path, number: int) -> Path:
-    return output / WORK / f"{part_stem(number)}.json"
-
-
-def _parse(path: Path) -> PartRecord | None:
-    try:
-        return PartRecord(**(read_json(path) or {}))
-    except TypeError:
-        return None
+def read_part_records(output: Path, identity: str) -> dict[int, PartRecord]:
+    """Return the records of the finished parts of a job whose files are there, by their number."""
+    records = {}
+    for path in (output / WORK).glob("part-*.json"):
+        try:
+            record = PartRecord(**(read_json(path) or {}))
+        except TypeError:  # of another version, or damaged
+            continue
+        if record.identity == identity and not find_damage(output, {file["name"]: file for file in record.files}):
+            records[record.number] = record
+    return records
 
 
 def _is_valid(values: dict[str, Any]) -> bool:
     """Return whether a manifest states all that is read of it, and no file is outside its folder."""
     manifest, settings = Manifest(values), values["settings"]
     choices = {"unit": Unit, "dtype": DType, "file_format": FileFormat}
+    counts = [
+        *manifest.layout.vector_shape,
+        *vars(manifest.counts).values(),
+        *(part[name] for part in manifest.parts for name in _PART_FIELDS),
+        *(file["num_rows"] for file in values["inputs"]),
+    ]
     return (
-        all(settings[name] in get_args(choice) for name, choice in choices.items())
-        and all(type(size) is int and size > 0 for size in manifest.layout.vector_shape)
-        and all(type(count) is int for count in vars(manifest.counts).values())
-        and all(type(part[name]) is int and part[name] >= 0 for part in manifest.parts for name in _PART_FIELDS)
+        all(type(count) is int and count >= 0 for count in counts)
+        and all(settings[name] in get_args(choice) for name, choice in choices.items())
         and all(Path(name).name == name and is_file_record(file) for name, file in manifest.files.items())
-        and all(isinstance(values[name], dict) for name in ("made_with", "model", "settings"))
+        and isinstance(values["made_with"], dict)
         and {"content_hash", "precision", "device"} <= values["model"].keys()
         and "layers" in settings
-        and all(type(file["num_rows"]) is int and {"name", "format"} <= file.keys() for file in values["inputs"])
+        and all({"name", "format"} <= file.keys() for file in values["inputs"])
     )
 
 

@@ -7,8 +7,6 @@ without their vectors in the dataset `rows`. Single files: the last two, .jsonl,
 """
 
 import json
-import shutil
-import tempfile
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -291,7 +289,7 @@ class _ParquetReader(PartReader):
         groups = self._file.metadata
         sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
         self._starts = np.cumsum([0, *sizes], dtype=np.int64)
-        self._decoded: tuple[int, Array, dict[str, Array]] | None = None  # the group that was read last
+        self._group: tuple[int, Any] | None = None  # the row group that was read last
 
     def _read_rows(self) -> list[dict[str, Any]]:
         names = [name for name in self._file.schema_arrow.names if name in _FIELDS]
@@ -299,26 +297,17 @@ class _ParquetReader(PartReader):
         return rows
 
     def _read_arrays(self, position: int) -> Arrays:
-        number = int(np.searchsorted(self._starts, position, side="right")) - 1
-        if self._decoded is None or self._decoded[0] != number:
-            self._decoded = (number, *self._decode_group(number))
-        _, offsets, arrays = self._decoded
-        row = position - int(self._starts[number])
-        return {name: array[offsets[row] : offsets[row + 1]] for name, array in arrays.items()}
-
-    def _decode_group(self, number: int) -> tuple[Array, dict[str, Array]]:
-        """Return where the vectors of each row of a group begin, and views of Arrow's memory as arrays."""
         names = {name: _column_name(name, self.layout) for name in self.layout.arrays}
-        table = self._file.read_row_group(number, columns=list(names.values()), use_threads=False).combine_chunks()
-        offsets, arrays = np.arange(table.num_rows + 1), {}
+        number = int(np.searchsorted(self._starts, position, side="right")) - 1
+        if self._group is None or self._group[0] != number:
+            self._group = (number, self._file.read_row_group(number, columns=list(names.values()), use_threads=False))
+        row, arrays = self._group[1].slice(position - int(self._starts[number]), 1), {}
         for name, (_, shape) in self.layout.arrays.items():
-            column = table.column(names[name]).chunk(0)
-            if self.layout.unit != "sentences":
-                offsets, column = column.offsets.to_numpy(), column.values
+            column = row.column(names[name]).chunk(0)
             while hasattr(column.type, "value_type"):
                 column = column.flatten()
             arrays[name] = column.to_numpy(zero_copy_only=True).reshape(-1, *shape)
-        return offsets, arrays
+        return arrays
 
 
 PART_FORMATS: dict[FileFormat, PartFormat] = {
@@ -368,34 +357,33 @@ def _write_jsonl(path: Path, layout: Layout) -> Iterator[Add]:
 @contextmanager
 def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
     """Write one array per row, named by its number, and `words`; or `vectors`, one row per sentence."""
-    is_flat, num_rows = layout.unit == "sentences", 0
-    rest_type = ("<f4", layout.vector_shape) if is_flat else ("|u1", ())
-    with zipfile.ZipFile(path, "w") as archive, tempfile.TemporaryFile(dir=path.parent) as rest:
-        with growing_npy(rest, *rest_type) as add_rows:
+    sentences, words = list[Array](), list[str]()
+    with zipfile.ZipFile(path, "w") as archive:
 
-            def add(block: Block) -> None:
-                nonlocal num_rows
-                for row, array in zip(block.rows, _list_vectors(block, layout), strict=True):
-                    if is_flat:
-                        add_rows(array[None])
-                        continue
-                    with open_member(archive, str(num_rows)) as member:
-                        np.lib.format.write_array(member, array, allow_pickle=False)
-                    # numpy's arrays of text drop a NUL at the end of a word and pad every word to the longest.
-                    add_rows(np.frombuffer(f"{to_json(row['words'])}\n".encode(), np.uint8))
-                    num_rows += 1
+        def write(name: str, array: Array) -> None:
+            with open_member(archive, name) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
-            yield add
-        rest.seek(0)
-        # The header at the beginning of a member cannot be changed, so the finished array is copied into it.
-        with open_member(archive, "vectors" if is_flat else "words") as member:
-            shutil.copyfileobj(rest, member)
+        def add(block: Block) -> None:
+            for row, array in zip(block.rows, _list_vectors(block, layout), strict=True):
+                if layout.unit == "sentences":
+                    sentences.append(array)
+                else:
+                    write(str(len(words)), array)
+                    words.append(f"{to_json(row['words'])}\n")
+
+        yield add
+        if layout.unit == "sentences":
+            write("vectors", np.array(sentences, np.float32).reshape(-1, *layout.vector_shape))
+        else:  # numpy's arrays of text drop a NUL at the end of a word and pad every word to the longest
+            write("words", np.frombuffer("".join(words).encode(), np.uint8))
 
 
 @contextmanager
 def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
     """Write the array of one sentence, or one row per sentence."""
     num_rows = 0
+    refusal = "An .npy file holds one array, the words of one sentence; write .npz, .h5 or .jsonl for none or several."
     with path.open("wb") as file:
         if layout.unit == "sentences":
             with growing_npy(file, "<f4", layout.vector_shape) as add_rows:
@@ -406,15 +394,14 @@ def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
             nonlocal num_rows
             num_rows += len(block.rows)
             if num_rows > 1:
-                raise InputError(_ONE_ARRAY.format("several sentences"))
+                raise InputError(refusal)
             np.save(file, next(_list_vectors(block, layout)), allow_pickle=False)
 
         yield add
-        if not num_rows:
-            raise InputError(_ONE_ARRAY.format("no sentence"))
+    if not num_rows:
+        raise InputError(refusal)
 
 
-_ONE_ARRAY = "An .npy file holds one array, the words of one sentence, but {} came; write .npz, .h5 or .jsonl."
 FILE_WRITERS: dict[str, Callable[[Path, Layout], AbstractContextManager[Add]]] = {
     ".jsonl": _write_jsonl,
     ".npz": _write_npz,

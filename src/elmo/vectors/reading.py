@@ -60,27 +60,12 @@ class Vectors(Sequence[VectorRow]):
             return Vectors(self.folder, self.manifest, self._positions[position])
         return self._read(self._positions[position])
 
-    def by_index(self, index: int) -> VectorRow:
-        """Return the row of the input with that number, from 0; InputError if there is none or it was rejected."""
-        number = bisect_right([part["first_index"] for part in self.manifest.parts], index) - 1
-        for row_number, row in enumerate(self._read_rows(number) if number >= 0 else []):
-            position = self._start_of(number) + row_number
-            if row["index"] == index and position in self._positions:
-                return self._read(position)
-        raise InputError(f"{self.folder} has no row with the index {index!r} here; see its rejects.jsonl.")
-
     def by_id(self, given_id: str) -> VectorRow:
-        """Return the row with that id; InputError if several have it. The first call reads the ids of all rows."""
-        positions = self._positions_by_id.get(given_id, [])
-        if len(positions) > 1:
-            raise InputError(f"Several rows of {self.folder} have the id {given_id!r}; use their index.")
-        if not positions or positions[0] not in self._positions:
-            raise InputError(f"{self.folder} has no row with the id {given_id!r} here.")
+        """Return the row with that id; InputError if none or several have it. The first call reads all ids."""
+        positions = [position for position in self._positions_by_id.get(given_id, []) if position in self._positions]
+        if len(positions) != 1:
+            raise InputError(f"{len(positions)} rows of {self.folder} have the id {given_id!r}; use their positions.")
         return self._read(positions[0])
-
-    def close(self) -> None:
-        """Close all files; they are opened again when needed."""
-        self._opened.clear()
 
     def __repr__(self) -> str:
         return f"Vectors({str(self.folder)!r}, {len(self):,} rows)"
@@ -95,12 +80,6 @@ class Vectors(Sequence[VectorRow]):
         number = bisect_right(self._ends, position)
         with self._part(number) as reader:
             return reader.read(position - self._start_of(number))
-
-    def _read_rows(self, number: int) -> list[dict[str, Any]]:
-        if not self.manifest.parts[number]["num_written"]:
-            return []
-        with self._part(number) as reader:
-            return reader.rows
 
     @contextmanager
     def _part(self, number: int) -> Iterator[PartReader]:
@@ -125,8 +104,9 @@ class Vectors(Sequence[VectorRow]):
     @cached_property
     def _positions_by_id(self) -> dict[str, list[int]]:
         positions: dict[str, list[int]] = {}
-        rows = (row for number in range(len(self._ends)) for row in self._read_rows(number))
-        for position, row in enumerate(rows):
-            if row["id"] is not None:
-                positions.setdefault(row["id"], []).append(position)
+        for number, part in enumerate(self.manifest.parts):
+            if part["num_written"]:
+                with self._part(number) as reader:
+                    for position, row in enumerate(reader.rows, start=self._start_of(number)):
+                        positions.setdefault(row["id"], []).append(position)
         return positions

@@ -65,8 +65,5 @@ class VectorSettings:
             raise ConfigError("; ".join(faults) + ".")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of a manifest; folders of lines have neither split nor language."""
-        values = {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
-        if self.split == "lines":
-            del values["split"], values["language"]
-        return values
+        """Return the JSON object of a manifest."""
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
