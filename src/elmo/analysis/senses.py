@@ -32,18 +32,11 @@ _SUBSTITUTES_EACH = 100
 _RUNS_EACH, _UNITS_NEAR = 40, 24
 
 
-@dataclass(frozen=True)
-class Clusters:
+class Clusters(NamedTuple):
     """The cluster of each vector, numbered by size, and how clearly they stand apart."""
 
-    numbers: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
     silhouette: float | None  # None for one cluster
-    centred: Array
-
-    @property
-    def num_clusters(self) -> int:
-        """The number of clusters."""
-        return int(self.numbers.max()) + 1 if len(self.numbers) else 0
 
 
 class Substitute(NamedTuple):
@@ -109,40 +102,41 @@ def induce_senses(
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     key = choose_layer(layer, model)
     vectors = embed_layers(model, occurrences, [key], progress=progress)[key]
-    clusters = find_clusters(vectors, num_clusters=num_senses, seed=seed)
-    ranked = [_rank_typical(clusters, occurrences, number) for number in range(clusters.num_clusters)]
+    labels, silhouette = find_clusters(vectors, num_clusters=num_senses, seed=seed)
+    counts = np.bincount(labels).tolist()
+    ranked = [_rank_typical(vectors, occurrences, np.flatnonzero(labels == label)) for label in range(len(counts))]
     typical = [cluster[:_ASKED_FOR_SUBSTITUTES] for cluster in ranked]
     substitutes = _distinctive_substitutes(model, word, typical, num_substitutes)
-    counts = np.bincount(clusters.numbers, minlength=clusters.num_clusters).tolist()
     senses = tuple(
         Sense(count, tuple(cluster[:num_typical]), words)
         for count, cluster, words in zip(counts, ranked, substitutes, strict=True)
     )
     num_found = len(occurrences) if num_found is None else num_found
-    numbers = tuple(clusters.numbers.tolist())
-    return WordSenses(word, num_found, tuple(occurrences), numbers, senses, clusters.silhouette)
+    return WordSenses(word, num_found, tuple(occurrences), tuple(labels.tolist()), senses, silhouette)
 
 
 def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int = 0) -> Clusters:
     """Cluster vectors (N, D) into `num_clusters`, or into as many as are found, 1 to MOST_SENSES."""
     # Equal sentences have equal vectors; repetition does not make a cluster, so each counts once.
-    distinct, place = np.unique(normalize(vectors).round(5), axis=0, return_inverse=True)
+    distinct, row_of = np.unique(normalize(vectors).round(5), axis=0, return_inverse=True)
     points = distinct - distinct.mean(axis=0)
-    centred, single = points[place.reshape(-1)], np.zeros(len(vectors), dtype=np.int64)
+    one = Clusters(np.zeros(len(vectors), dtype=np.int64), None)
     if num_clusters is not None and not 1 <= num_clusters <= len(points):
         raise InputError(
             f"{num_clusters} senses were requested, but there are {len(points)} different contexts; request 1 to "
             f"{len(points)}."
         )
     if num_clusters == 1 or (num_clusters is None and len(points) < FEWEST_OCCURRENCES):
-        return Clusters(single, None, centred)
+        return one
     sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_ENOUGH_POINTS])]
-    numbers, silhouette = _cluster(sample, num_clusters)
+    labels, silhouette = _cluster(sample, num_clusters)
     if num_clusters is None and silhouette < least_silhouette(len(sample)):
-        return Clusters(single, None, centred)
+        return one
     if len(sample) < len(points):
-        numbers = _join_nearest(points, sample, numbers)
-    return Clusters(_number_by_size(numbers[place.reshape(-1)]), silhouette, centred)
+        labels = _join_nearest(points, sample, labels)
+    labels = labels[row_of.reshape(-1)]
+    ranks = np.argsort(np.argsort(-np.bincount(labels), kind="stable"))
+    return Clusters(np.asarray(ranks[labels], dtype=np.int64), silhouette)
 
 
 def least_silhouette(num_occurrences: int) -> float:
@@ -163,43 +157,39 @@ def _cluster(points: Array, num_clusters: int | None) -> tuple[npt.NDArray[np.in
     least = max(2, _LEAST_SHARE * len(points))
     best: tuple[npt.NDArray[np.int64], float] = np.zeros(len(points), dtype=np.int64), -1.0
     for column in cut_tree(tree, range(2, min(_MOST_CUTS, len(points)) + 1)).T:
-        numbers = _absorb_small(unit, column, least)
-        count = int(numbers.max()) + 1
-        if count < 2 or count > MOST_SENSES or (num_clusters is not None and count != num_clusters):
+        labels = _absorb_small(unit, column, least)
+        count = int(labels.max()) + 1
+        if not 2 <= count <= MOST_SENSES or num_clusters not in (None, count):
             continue
-        silhouette = float(silhouette_score(distances, numbers, metric="precomputed"))
+        silhouette = float(silhouette_score(distances, labels, metric="precomputed"))
         if silhouette > best[1]:
-            best = numbers, silhouette
+            best = labels, silhouette
     if num_clusters is not None and best[1] == -1.0:  # only with small clusters
         return cut_tree(tree, num_clusters)[:, 0].astype(np.int64), 0.0
     return best
 
 
-def _absorb_small(unit: Array, numbers: npt.NDArray[np.int64], least: float) -> npt.NDArray[np.int64]:
+def _absorb_small(unit: Array, labels: npt.NDArray[np.int64], least: float) -> npt.NDArray[np.int64]:
     """Return the clusters with the members of small ones in the nearest large one; all in one if none is large."""
-    large = np.flatnonzero(np.bincount(numbers) >= least)
+    large = np.flatnonzero(np.bincount(labels) >= least)
     if not len(large):
-        return np.zeros_like(numbers)
-    is_large = np.isin(numbers, large)
-    dense = np.searchsorted(large, numbers)
+        return np.zeros_like(labels)
+    is_large = np.isin(labels, large)
+    dense = np.searchsorted(large, labels)
     return np.asarray(np.where(is_large, dense, _join_nearest(unit, unit[is_large], dense[is_large])), np.int64)
 
 
-def _join_nearest(points: Array, members: Array, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+def _join_nearest(points: Array, members: Array, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return the cluster of each point whose mean has the highest cosine with it."""
-    means = [members[numbers == number].mean(axis=0) for number in range(int(numbers.max()) + 1)]
+    means = [members[labels == label].mean(axis=0) for label in range(int(labels.max()) + 1)]
     return np.asarray((normalize(points) @ normalize(np.stack(means)).T).argmax(axis=1), np.int64)
 
 
-def _number_by_size(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    ranks = np.argsort(np.argsort(-np.bincount(numbers), kind="stable"))
-    return np.asarray(ranks[numbers], dtype=np.int64)
-
-
-def _rank_typical(clusters: Clusters, occurrences: Sequence[Occurrence], number: int) -> list[Occurrence]:
+def _rank_typical(
+    vectors: Array, occurrences: Sequence[Occurrence], members: npt.NDArray[np.int64]
+) -> list[Occurrence]:
     """Return the occurrences of a cluster, nearest to its centre first, each sentence once."""
-    members = np.flatnonzero(clusters.numbers == number)
-    points = clusters.centred[members]
+    points = normalize(vectors[members]).round(5)
     distances = np.linalg.norm(points - points.mean(axis=0), axis=1)
     by_text: dict[str, Occurrence] = {}
     for member in members[np.argsort(distances, kind="stable")].tolist():

@@ -89,7 +89,7 @@ def map_senses(
         chosen.append("meaning")
     keys = list(dict.fromkeys(choose_layer(layer, model) for layer in chosen))
     vectors = embed_layers(model, occurrences, keys, progress=progress)
-    senses = tuple(find_clusters(vectors[keys[-1]], num_clusters=num_senses, seed=seed).numbers.tolist())
+    senses = tuple(find_clusters(vectors[keys[-1]], num_clusters=num_senses, seed=seed).labels.tolist())
     points = {key: _project(vectors[key]) for key in keys}
     last = points.pop(keys[-1])
     points = {**{key: _rotate(own, last) for key, own in points.items()}, keys[-1]: last}

@@ -226,46 +226,45 @@ class RowEmbedder:
         """Yield the rows in order, some at a time; with a carried state one by one."""
         self._model.clear_cache()
         rows_at_once = _ROWS_AT_ONCE if self._model.state == "zero" else 1
-        window: list[tuple[dict[str, Any], list[Span]]] = []
+        window: list[dict[str, Any]] = []
         num_words = 0
         for entry in entries:
             try:
-                row, spans = self._read(entry)
+                row = self._read(entry)
             except _RowError as error:
                 self.broken.append(replace(entry, row=BrokenRow(entry.row.number, str(error))))
                 continue
             num_new = len(row["words"])
             self.num_words += num_new
-            if self._settings.unit == "spans" and not spans:
+            if self._settings.unit == "spans" and not row["spans"]:
                 self.num_without_span += 1
                 continue
             if len(window) == rows_at_once or (window and num_words + num_new > _WORDS_AT_ONCE):
                 yield self._make_block(window)
                 window, num_words = [], 0
-            window.append((row, spans))
+            window.append(row)
             num_words += num_new
         if window:
             yield self._make_block(window)
 
-    def _read(self, entry: Entry) -> tuple[dict[str, Any], list[Span]]:
-        """Return what a Block has of a row, and its chosen spans; _RowError says why it is broken."""
+    def _read(self, entry: Entry) -> dict[str, Any]:
+        """Return what a Block has of a row; _RowError says why it is broken."""
         if isinstance(entry.row, BrokenRow):
             raise _RowError(entry.row.reason)
         settings, words = self._settings, entry.row.content
         if isinstance(words, str):
             words = [word.text for word in self._model.tokenize(words, split_on_spaces=settings.split_on_spaces)]
-        spans = self._find_only(words) if self._only_words else entry.row.spans or []
-        for start, end in spans:
-            if not 0 <= start < end <= len(words):
-                raise _RowError(f"has the span [{start}, {end}], which is not within its {len(words)} words")
         if len(words) > _MOST_WORDS:
             raise _RowError(f"has {len(words):,} words, more than {_MOST_WORDS:,}; split it with --split sentences")
         row: dict[str, Any] = {"index": entry.index, "id": entry.row.id, "words": words}
         if entry.row.text is not None:
             row["text"] = entry.row.text
         if settings.unit == "spans":
-            row["spans"] = spans
-        return row, spans
+            row["spans"] = self._find_only(words) if self._only_words else entry.row.spans or []
+            for start, end in row["spans"]:
+                if not 0 <= start < end <= len(words):
+                    raise _RowError(f"has the span [{start}, {end}], which is not within its {len(words)} words")
+        return row
 
     def _find_only(self, words: list[str]) -> list[Span]:
         """Return where the chosen words are, each of which may be several letters in a row."""
@@ -280,16 +279,16 @@ class RowEmbedder:
                         spans.add((start, end))
         return sorted(spans)
 
-    def _make_block(self, window: list[tuple[dict[str, Any], list[Span]]]) -> Block:
+    def _make_block(self, rows: list[dict[str, Any]]) -> Block:
         settings, layers = self._settings, cast(Any, self._settings.layers)
-        rows, words = [row for row, _ in window], [row["words"] for row, _ in window]
+        words = [row["words"] for row in rows]
         if settings.unit == "sentences":
             vectors = self._model.encode(
                 words, pooling=settings.pooling, normalize_embeddings=settings.normalize, layers=layers
             )
             return Block(rows, [1] * len(rows), quantize(vectors, settings.dtype))
         if settings.unit == "spans":
-            arrays = self._model.embed_spans(words, [spans for _, spans in window], layers=layers)
+            arrays = self._model.embed_spans(words, [row["spans"] for row in rows], layers=layers)
         else:
             embedded = self._model.embed(words, layers=layers)
             # All layers: (T, L+1, 2D).
