@@ -33,13 +33,13 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
         raise InputError(f"The run in {run} has no metrics yet; wait for its first updates.")
     updates, words = ([line[name] for line in trained] for name in ("update", "num_words"))
     scale, unit = (1e6, "million") if words[-1] >= 1e6 else (1e3, "thousand")
-    softmax = "sampled" if any("sampled" in name for name in trained[0]) else "full"
+    softmax = "sampled softmax" if any("sampled" in name for name in trained[0]) else "full softmax"
     # Of a curve its label, lines of the metrics, and the name of the value.
-    loss = [(name.replace("_", " "), trained, f"{name}_{softmax}_loss") for name in _DIRECTIONS]
+    loss = [(name.replace("_", " "), trained, f"{name}_{softmax.split()[0]}_loss") for name in _DIRECTIONS]
     perplexity = [(name.replace("_", " "), validated, f"{name}_perplexity") for name in _DIRECTIONS]
     cosine = [("training", trained, "teacher_cosine"), ("validation", validated, "teacher_cosine")]
     panels = [
-        (f"Training loss, {softmax} softmax", "nats per word", loss),
+        (f"Training loss, {softmax}", "nats per word", loss),
         ("Validation perplexity, full softmax", "perplexity", [*perplexity, ("mean of both", validated, "perplexity")]),
         ("Similarity to the teacher's vectors", "mean cosine", cosine),
     ]
