@@ -259,9 +259,9 @@ class ModelConfig(Settings):
 
     def __post_init__(self) -> None:
         faults = [f"encoder.{fault}" for fault in self.encoder.faults()]
-        parts = {"characters": self.characters, "words": self.words, "softmax": self.softmax}
-        for name, part in {**parts, "tokenization": self.tokenization}.items():
-            faults += [f"{name}.{fault}" for fault in part.faults()] if part else []
+        for name in ("characters", "words", "softmax", "tokenization"):
+            settings = getattr(self, name)
+            faults += [f"{name}.{fault}" for fault in settings.faults()] if settings else []
         if self.characters is None and self.words is None:
             faults.append("characters and words are both null; a model needs at least one input")
         elif not faults and not self.token_projection and self.num_features != self.encoder.output_dim:
@@ -302,11 +302,11 @@ def parse(cls: type[DataclassT], values: Mapping[str, Any], what: str) -> Datacl
     A dataclass may have a method `faults`, which returns what is wrong with its values.
     """
     faults: list[str] = []
-    part = _parse_dataclass(cls, values, "", faults)
-    if faults or part is None:
+    parsed = _parse_dataclass(cls, values, "", faults)
+    if faults or parsed is None:
         verb = "are" if what.startswith(("The settings", "The training settings")) else "is"
         raise ConfigError(f"{what} {verb} not valid: " + "; ".join(faults) + ".")
-    return part
+    return parsed
 
 
 def list_out_of_bounds(settings: Any) -> list[str]:
@@ -355,9 +355,9 @@ def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, faults: lis
             faults.append(f"'{prefix}{setting.name}' is missing")
     if len(faults) > num_faults:
         return None
-    part = cls(**arguments)
-    faults += [f"{prefix}{fault}" for fault in (part.faults() if hasattr(part, "faults") else [])]
-    return part
+    parsed = cls(**arguments)
+    faults += [f"{prefix}{fault}" for fault in (parsed.faults() if hasattr(parsed, "faults") else [])]
+    return parsed
 
 
 def _parse_kind(classes: list[type[Any]], value: Any, where: str, faults: list[str]) -> Any:
@@ -376,16 +376,16 @@ def _parse_value(hint: Any, value: Any, where: str, faults: list[str]) -> Any:
     if origin in (Union, types.UnionType):
         if value is None and type(None) in choices:
             return None
-        kinds = [choice for choice in choices if choice is not type(None)]
-        if len(kinds) > 1:
-            return _parse_kind(kinds, value, where, faults)
-        return _parse_value(kinds[0], value, where, faults)
+        hints = [choice for choice in choices if choice is not type(None)]
+        if len(hints) > 1:
+            return _parse_kind(hints, value, where, faults)
+        return _parse_value(hints[0], value, where, faults)
     if dataclasses.is_dataclass(hint):
         return _parse_dataclass(hint, value, where, faults)  # type: ignore[arg-type]
     if origin is tuple and isinstance(value, list | tuple):
         inner = [choices[0]] * len(value) if choices[-1] is Ellipsis else list(choices)
         if len(inner) == len(value):
-            return tuple(_parse_value(part, item, where, faults) for part, item in zip(inner, value, strict=True))
+            return tuple(_parse_value(hint, item, where, faults) for hint, item in zip(inner, value, strict=True))
     elif origin is Literal:
         if value in choices:
             return value

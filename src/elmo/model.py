@@ -638,10 +638,10 @@ class Elmo:
 
     def _read(self, sentences: str | Iterable[Sentence], on_spaces: bool) -> tuple[list[list[str]], bool]:
         """Return the words of each sentence, and whether it is a single one; warn of an unfamiliar script."""
-        single = isinstance(sentences, str)
-        words = read_sentences([sentences] if single else sentences, self._tokenizer(on_spaces))
+        texts = [sentences] if isinstance(sentences, str) else sentences
+        words = read_sentences(texts, self._tokenizer(on_spaces))
         self.scripts.check(words)
-        return words, single
+        return words, isinstance(sentences, str)
 
 
 def _is_packaged(source: str | Path | None) -> bool:

@@ -72,7 +72,7 @@ def replace_dataset(folder, name, write):
     [
         (
             lambda file: file.create_group("CNN_proj/b_proj"),
-            "has a group under 'CNN_proj/b_proj'",
+            "CNN_proj/b_proj is missing",
         ),
         (lambda file: file.create_dataset("CNN_proj/b_proj", data="text"), "has values of type object under"),
         (

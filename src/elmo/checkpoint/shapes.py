@@ -30,18 +30,18 @@ def _list_shapes(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
     if characters:
         prefix = "tokens.characters"
         yield f"{prefix}.embedding.weight", (characters.num_characters, characters.embedding_dim)
-        for number, (width, channels) in enumerate(characters.filters):
-            yield f"{prefix}.convolutions.{number}.weight", (channels, characters.embedding_dim, width)
-            yield f"{prefix}.convolutions.{number}.bias", (channels,)
-        for number in range(characters.num_highways):
+        for index, (width, channels) in enumerate(characters.filters):
+            yield f"{prefix}.convolutions.{index}.weight", (channels, characters.embedding_dim, width)
+            yield f"{prefix}.convolutions.{index}.bias", (channels,)
+        for index in range(characters.num_highways):
             for name in ("transform", "gate"):
                 size = characters.num_features
-                yield from _list_linear(f"{prefix}.highways.{number}.{name}", size, size)
+                yield from _list_linear(f"{prefix}.highways.{index}.{name}", size, size)
     if config.token_projection:
         yield from _list_linear("tokens.projection", config.num_features, dim)
     for direction in DIRECTIONS:
-        for number in range(encoder.num_layers):
-            layer = f"{direction}.layers.{number}"
+        for index in range(encoder.num_layers):
+            layer = f"{direction}.layers.{index}"
             if isinstance(encoder, TransformerConfig):
                 yield from _list_norm(f"{layer}.attention_norm", dim)
                 yield from _list_linear(f"{layer}.query_key_value", dim, 3 * dim)

@@ -86,14 +86,14 @@ def _abbreviation(alpha: str, alnum: str) -> str:
     listed = "|".join(_ABBREVIATIONS.split())
     numeric = "|".join(_ABBREVIATIONS_BEFORE_NUMBERS.split())
     text_ends = rf"\.[\"'’”)\]]*+[{_SPACE}]*+\z"
-    kinds = [
+    patterns = [
         r"(?:\p{L}{1,2}\.)+\p{L}{1,4}",  # U.S. e.g. Ph.D.
         r"\p{Lu}\p{M}*+",  # initials
         rf"(?:{listed})(?!{text_ends})",
         rf"(?:{numeric})(?=\.[{_SPACE}]*+\p{{Nd}})",
         rf"\p{{Lu}}{alpha}{{0,4}}(?=\.[{_SPACE}]++\p{{Ll}})",  # unlisted, but the sentence continues
     ]
-    return rf"(?:(?:{alnum}++\.?+)++-)*+(?:{'|'.join(kinds)})\.(?!\.|-?{alnum})"
+    return rf"(?:(?:{alnum}++\.?+)++-)*+(?:{'|'.join(patterns)})\.(?!\.|-?{alnum})"
 
 
 @functools.cache
@@ -101,8 +101,8 @@ def _splitter(scripts: tuple[str, ...]) -> Callable[[str], list[tuple[str, tuple
     from tokenizers import Regex, pre_tokenizers
 
     split = pre_tokenizers.Split(Regex(_pattern(scripts)), behavior="removed", invert=True)
-    found: Callable[[str], list[tuple[str, tuple[int, int]]]] = split.pre_tokenize_str
-    return found
+    splitter: Callable[[str], list[tuple[str, tuple[int, int]]]] = split.pre_tokenize_str
+    return splitter
 
 
 def tokenize(text: str, scripts: tuple[str, ...] = DEFAULT_SCRIPTS) -> list[Word]:

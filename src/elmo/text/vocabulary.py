@@ -143,21 +143,21 @@ def read_word_vectors(path: Path, words: Collection[str], dim: int | None = None
     wanted = frozenset(words)
     vectors: dict[str, npt.NDArray[np.float32]] = {}
     with open_word_vectors(path) as file:
-        for number, line in enumerate(file, start=1):
+        for line_number, line in enumerate(file, start=1):
             pieces = line.rstrip().split(b" ")
-            is_header = number == 1 and len(pieces) == 2 and all(piece.isdigit() for piece in pieces)
+            is_header = line_number == 1 and len(pieces) == 2 and all(piece.isdigit() for piece in pieces)
             if dim is None:
                 dim = max(1, int(pieces[1]) if is_header else len(pieces) - 1)
             if is_header:
                 continue
             if len(pieces) <= dim:
                 raise InputError(
-                    f"{path}, line {number} has {len(pieces) - 1} numbers, but {dim} were expected; give vectors of "
-                    "that length, or change the word embedding's."
+                    f"{path}, line {line_number} has {len(pieces) - 1} numbers, but {dim} were expected; give vectors "
+                    "of that length, or change the word embedding's."
                 )
             word = b" ".join(pieces[:-dim]).decode("utf-8", "replace")
             if word in wanted:
-                vectors[word] = _read_numbers(pieces[-dim:], path, number)
+                vectors[word] = _read_numbers(pieces[-dim:], path, line_number)
     if not vectors:
         raise InputError(
             f"{path} has no vector of {dim or 1} numbers for any word of the vocabulary; is it a file of word vectors?"
@@ -165,11 +165,11 @@ def read_word_vectors(path: Path, words: Collection[str], dim: int | None = None
     return vectors
 
 
-def _read_numbers(pieces: list[bytes], path: Path, number: int) -> npt.NDArray[np.float32]:
+def _read_numbers(pieces: list[bytes], path: Path, line_number: int) -> npt.NDArray[np.float32]:
     try:
         vector = np.array(pieces, dtype=np.float32)
     except ValueError as error:
-        raise InputError(f"{path}, line {number} is not a word and its numbers: {error}.") from error
+        raise InputError(f"{path}, line {line_number} is not a word and its numbers: {error}.") from error
     if not np.isfinite(vector).all():
-        raise InputError(f"{path}, line {number} has numbers that are not finite.")
+        raise InputError(f"{path}, line {line_number} has numbers that are not finite.")
     return vector

@@ -142,19 +142,19 @@ def rows(config: ModelConfig) -> Iterator[Row]:
             lambda table: [np.concatenate([np.zeros_like(table[:1]), table])],
             lambda weights: weights[0][1:],
         )
-        for number, (width, channels) in enumerate(config.characters.filters):
+        for index, (width, channels) in enumerate(config.characters.filters):
             yield Row(
-                f"CNN/W_cnn_{number}",
+                f"CNN/W_cnn_{index}",
                 (1, width, dim, channels),  # ours: (channels, d, width)
-                (f"{prefix}.convolutions.{number}.weight",),
+                (f"{prefix}.convolutions.{index}.weight",),
                 lambda kernel: [kernel[0].transpose(2, 1, 0)],
                 lambda weights: weights[0].transpose(2, 1, 0)[None],
             )
-            yield same(f"CNN/b_cnn_{number}", f"{prefix}.convolutions.{number}.bias")
-        for number in range(config.characters.num_highways):
+            yield same(f"CNN/b_cnn_{index}", f"{prefix}.convolutions.{index}.bias")
+        for index in range(config.characters.num_highways):
             for theirs, ours in (("carry", "gate"), ("transform", "transform")):
-                yield transposed(f"CNN_high_{number}/W_{theirs}", f"{prefix}.highways.{number}.{ours}.weight")
-                yield same(f"CNN_high_{number}/b_{theirs}", f"{prefix}.highways.{number}.{ours}.bias")
+                yield transposed(f"CNN_high_{index}/W_{theirs}", f"{prefix}.highways.{index}.{ours}.weight")
+                yield same(f"CNN_high_{index}/b_{theirs}", f"{prefix}.highways.{index}.{ours}.bias")
     if config.words:
         yield same("embedding", "tokens.words.weight")
     if config.token_projection:
@@ -162,10 +162,10 @@ def rows(config: ModelConfig) -> Iterator[Row]:
         yield same("CNN_proj/b_proj", "tokens.projection.bias")
     encoder = config.encoder
     assert isinstance(encoder, EncoderConfig)
-    for number, direction in enumerate(DIRECTIONS):
+    for index, direction in enumerate(DIRECTIONS):
         for layer in range(encoder.num_layers):
             cell = f"MultiRNNCell/Cell{layer}/" if encoder.num_layers > 1 else ""
-            theirs, ours = f"RNN_{number}/RNN/{cell}LSTMCell", f"{direction}.layers.{layer}"
+            theirs, ours = f"RNN_{index}/RNN/{cell}LSTMCell", f"{direction}.layers.{layer}"
             yield Row(  # the rows of the input, then those of the state
                 f"{theirs}/W_0",
                 (2 * encoder.output_dim, 4 * encoder.cell_dim),
@@ -188,19 +188,25 @@ def rows(config: ModelConfig) -> Iterator[Row]:
 
 
 def import_weights(
-    table: Iterable[Row], find: Callable[[str], Array | None], source: str, unread: Collection[str]
+    table: Iterable[Row],
+    names: Collection[str],
+    read: Callable[[str], Array],
+    source: str,
+    spellings: Callable[[str], Iterable[str]] = lambda name: [name],
 ) -> dict[str, Array]:
-    """Read every variable of a table through `find`, which removes what it returns from `unread`.
+    """Read every variable of a table; `names` are those in the file, where a variable may have several spellings.
 
     Raises CheckpointError that lists all missing variables, wrong shapes and variables left over.
     """
     weights: dict[str, Array] = {}
-    faults = []
+    faults, unread = [], set(names)
     for row in table:
-        variable = find(row.theirs)
-        if variable is None:
+        name = next((name for name in spellings(row.theirs) if name in names), None)
+        if name is None:
             faults.append(f"{row.theirs} is missing")
             continue
+        unread.discard(name)
+        variable = read(name)
         if row.theirs == "char_embed" and variable.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
             variable = variable[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
         if variable.shape != row.shape:

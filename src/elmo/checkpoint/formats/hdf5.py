@@ -15,7 +15,7 @@ from elmo.checkpoint.folder import writing_model
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.location import HDF5_SUFFIXES, read_json, read_lines, unreadable
 from elmo.checkpoint.tensors import Array
-from elmo.errors import CheckpointError, first_line
+from elmo.errors import CheckpointError, ElmoError, first_line
 from elmo.text.vocabulary import format_lines
 
 WEIGHTS_KEY, TOKEN_CACHE_KEY = "RNN_0", "embedding"
@@ -23,11 +23,6 @@ _PREFIXES = ("RNN_", "CNN", "char_embed", TOKEN_CACHE_KEY)  # of the variables o
 OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
 FILES = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)
 VOCABULARY_NAMES = ("vocab.txt", "vocab.txt.gz", "vocabulary.txt", "vocabulary.txt.gz")
-# What h5py raises for a damaged file, depending on the byte that is wrong.
-_DAMAGE = (
-    OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError, IndexError, OverflowError, MemoryError,
-    SystemError,
-)  # fmt: skip
 
 
 def read_hdf5(options: Path, weights: Path) -> Checkpoint:
@@ -37,18 +32,17 @@ def read_hdf5(options: Path, weights: Path) -> Checkpoint:
         if WEIGHTS_KEY not in file:
             raise CheckpointError(f"{weights} is an HDF5 file without {WEIGHTS_KEY}, so it holds no ELMo weights.")
         cached = _find_token_cache(weights) if config.words and TOKEN_CACHE_KEY not in file else None
-        unread = {name for name in _list_datasets(file) if name.startswith(_PREFIXES)}
+        names = {name for name in _list_datasets(file) if name.startswith(_PREFIXES)}
 
-        def find(name: str) -> Array | None:
-            if name == TOKEN_CACHE_KEY and cached is not None:
-                return cached
-            for candidate in (name, name.replace("RNN/LSTMCell", "RNN/MultiRNNCell/Cell0/LSTMCell")):
-                if candidate in file:
-                    unread.discard(candidate)
-                    return _read_array(file, candidate)
-            return None
+        def read(name: str) -> Array:
+            return cached if cached is not None and name == TOKEN_CACHE_KEY else _read_array(file, name)
 
-        imported = bilm.import_weights(bilm.rows(config), find, str(weights), unread)
+        def spellings(name: str) -> list[str]:
+            return [name, name.replace("RNN/LSTMCell", "RNN/MultiRNNCell/Cell0/LSTMCell")]
+
+        if cached is not None:
+            names.add(TOKEN_CACHE_KEY)
+        imported = bilm.import_weights(bilm.rows(config), names, read, str(weights), spellings)
     origin = {"format": "hdf5", "source": weights.name}
     return Checkpoint(config=config, weights=imported, vocabulary=read_vocabulary(weights.parent), origin=origin)
 
@@ -116,12 +110,11 @@ def _list_datasets(file: Any) -> list[str]:
 
 def _read_array(file: Any, name: str) -> Array:
     """Read a dataset of numbers of any type and byte order as float32."""
-    import h5py
-
     entry = file[name]
-    if not isinstance(entry, h5py.Dataset) or entry.shape is None or entry.dtype.kind not in "fiu":
-        content = f"values of type {entry.dtype}" if isinstance(entry, h5py.Dataset) else "a group"
-        raise CheckpointError(f"{file.filename} has {content} under {name!r}; an array of numbers was expected.")
+    if entry.shape is None or entry.dtype.kind not in "fiu":
+        raise CheckpointError(
+            f"{file.filename} has values of type {entry.dtype} under {name!r}; an array of numbers was expected."
+        )
     # A wrong bit in the shape would otherwise allocate any amount of memory.
     if entry.chunks is None and entry.nbytes > entry.id.get_storage_size():
         raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
@@ -141,7 +134,9 @@ def open_hdf5(path: Path) -> Iterator[Any]:
     try:
         with h5py.File(path, "r") as file:
             yield file
-    except _DAMAGE as error:
+    except ElmoError:
+        raise
+    except Exception as error:  # which one depends on the byte that is wrong
         reason = first_line(error).strip("'\"")
         raise CheckpointError(
             f"{path} is not a complete HDF5 file ({reason}); it may be truncated, damaged or another kind of file."

@@ -62,15 +62,9 @@ def read_manylangs(folder: Path) -> Checkpoint:
         if entries is not None:
             state[name] = state[name][list(entries.values())]
             table.append(Row(name, state[name].shape, (ours,)))
-    unread = set(state)
-
-    def find(name: str) -> Array | None:
-        unread.discard(name)
-        return state.get(name)
-
     return Checkpoint(
         config=config,
-        weights=import_weights([*table, *rows(config)], find, str(folder), unread),
+        weights=import_weights([*table, *rows(config)], state, state.__getitem__, str(folder)),
         vocabulary=None if words is None else tuple(words),
         characters=None if characters is None else tuple(characters),
         origin={"format": "manylangs", "source": folder.name},
@@ -99,11 +93,12 @@ def _read_dictionary(folder: Path, name: str, state: Mapping[str, Array], key: s
         )
     entries: Dictionary = {}
     lines, _ = read_lines(path)
-    for number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(lines, start=1):
         entry, tab, row = line.removesuffix("\r").rpartition("\t")
-        if not tab or not row.isdecimal() or int(row) >= table.shape[0]:
+        if not tab or not row.isdecimal() or len(row) > 18 or int(row) >= table.shape[0]:
             raise CheckpointError(
-                f"{path}, line {number} is {line!r}; an entry, a tab and a number below {table.shape[0]} were expected."
+                f"{path}, line {line_number} is {line!r:.80}; an entry, a tab and a number below {table.shape[0]} were "
+                "expected."
             )
         entries[entry] = int(row)
     return dict(sorted(entries.items(), key=lambda item: item[1]))
@@ -173,13 +168,13 @@ def rows(
     shapes, prefix = expected_shapes(config), "tokens.characters"
     for leaf in ("weight", "bias"):
         pairs = [(f"{projection}{leaf}", f"tokens.projection.{leaf}")] if config.token_projection else []
-        for number in range(len(config.characters.filters) if config.characters else 0):
-            pairs.append((f"{convolutions}{number}.{leaf}", f"{prefix}.convolutions.{number}.{leaf}"))
+        for index in range(len(config.characters.filters) if config.characters else 0):
+            pairs.append((f"{convolutions}{index}.{leaf}", f"{prefix}.convolutions.{index}.{leaf}"))
         yield from (Row(theirs, shapes[ours], (ours,)) for theirs, ours in pairs)
-        for number in range(config.characters.num_highways if config.characters else 0):
-            ours = tuple(f"{prefix}.highways.{number}.{name}.{leaf}" for name in ("transform", "gate"))
+        for index in range(config.characters.num_highways if config.characters else 0):
+            ours = tuple(f"{prefix}.highways.{index}.{name}.{leaf}" for name in ("transform", "gate"))
             dim, *rest = shapes[ours[0]]
-            yield Row(f"{highways}_layers.{number}.{leaf}", (2 * dim, *rest), ours, _split_highway)
+            yield Row(f"{highways}_layers.{index}.{leaf}", (2 * dim, *rest), ours, _split_highway)
     for direction, ours_direction in zip(("forward", "backward"), DIRECTIONS, strict=True):
         for layer in range(config.encoder.num_layers):
             for theirs_leaf, leaf in LSTM_NAMES.items():

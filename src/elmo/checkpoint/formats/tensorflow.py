@@ -10,7 +10,6 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.formats.hdf5 import read_vocabulary
 from elmo.checkpoint.location import read_json
-from elmo.checkpoint.tensors import Array
 from elmo.errors import CheckpointError, first_line
 from elmo.extras import install_command
 
@@ -55,25 +54,18 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
         ) from error
     try:
         reader = tf.train.load_checkpoint(str(prefix))
-        names = frozenset(reader.get_variable_to_shape_map())
+        variables = reader.get_variable_to_shape_map()
         # The slot of an optimizer is named after its variable, such as lm/char_embed/Adagrad.
-        unread = {name for name in names if name.startswith("lm/") and name.rpartition("/")[0] not in names}
-
-        def find(name: str) -> Array | None:
-            for candidate in _their_names(name):
-                if candidate in names:
-                    unread.discard(candidate)
-                    return np.array(reader.get_tensor(candidate), dtype=np.float32)
-            return None
-
-        config = bilm.read_options(read_json(options), str(options), with_softmax=find(SOFTMAX_BIAS) is not None)
-        shares_embedding = config.softmax is not None and find(SOFTMAX_WEIGHT) is None
+        names = {name for name in variables if name.startswith("lm/") and name.rpartition("/")[0] not in variables}
+        config = bilm.read_options(read_json(options), str(options), with_softmax=f"lm/{SOFTMAX_BIAS}" in names)
+        # A word model may use its input vectors as softmax weights (share_embedding_softmax).
+        shares_embedding = f"lm/{SOFTMAX_WEIGHT}" not in names
         weights = bilm.import_weights(
             bilm.rows(config),
-            # A word model may use its input vectors as softmax weights (share_embedding_softmax).
-            lambda name: find("embedding" if shares_embedding and name == SOFTMAX_WEIGHT else name),
+            names,
+            lambda name: np.array(reader.get_tensor(name), dtype=np.float32),
             str(prefix),
-            unread,
+            lambda name: _their_names("embedding" if shares_embedding and name == SOFTMAX_WEIGHT else name),
         )
     except (tf.errors.OpError, ValueError, TypeError, RuntimeError, IndexError, MemoryError) as error:
         raise CheckpointError(f"{prefix} is not a complete TensorFlow checkpoint: {first_line(error)}.") from error
