@@ -33,7 +33,6 @@ from elmo.model import Elmo
 
 logger = logging.getLogger(__name__)
 
-_SAME_TABLE = 0.99  # mean cosine of the rows
 _RIDGE = 1e-3  # of the mean squared length of layer 0
 _SENTENCES = 20_000  # of the corpus, to find what all sentences share
 
@@ -155,13 +154,9 @@ def _fit_map(encoded: Float32, vectors: Float32) -> tuple[Float32, Float32]:
 
 
 def _is_same_table(one: ContextLayer, other: ContextLayer) -> bool:
-    """Return whether two layers have the same static vectors, up to the rounding of a text file."""
-    if one.words != other.words or one.config.dim != other.config.dim:
-        return False
-    vectors = [np.asarray(layer.arrays["vectors"], dtype=np.float32) for layer in (one, other)]
-    lengths = [np.maximum(np.linalg.norm(rows, axis=1), 1) for rows in vectors]
-    cosines = np.einsum("vd,vd->v", *vectors) / (lengths[0] * lengths[1])
-    return bool(cosines.mean() > _SAME_TABLE)
+    """Return whether two layers have the same static vectors in int8, up to the rounding of a text file."""
+    vectors, others = (np.asarray(layer.arrays["vectors"], dtype=np.float32) for layer in (one, other))
+    return one.words == other.words and vectors.shape == others.shape and bool(abs(vectors - others).mean() < 1)
 
 
 def _with_context(model: Elmo, layer: ContextLayer) -> Elmo:

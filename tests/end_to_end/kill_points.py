@@ -20,7 +20,7 @@ CHANGES = {"os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate", "os.
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 LIBRARIES = {
     "elmo", "torch", "safetensors", "sklearn", "scipy", "pandas", "faiss", "pyarrow", "h5py",
-    "tokenizers", "sentencex", "tensorboard", "google", "rich", "matplotlib", "huggingface_hub",
+    "tokenizers", "sentencex", "google", "rich", "matplotlib", "huggingface_hub",
 }  # fmt: skip
 VOLATILE = re.compile(rb'"elapsed_seconds": [\d.]+')
 UNFINISHED = re.compile(r"saving-[0-9a-f]+|^\.job$|^\.preparing$|\.spool$|state\.pt$")
@@ -83,13 +83,13 @@ def run(arguments: list[str], folder: Path, kill_at: int | None, log: Path) -> i
 def snapshot(folder: Path) -> dict[str, str]:
     """Return the hash of every file, the time it took left out.
 
-    Not of locks, of TensorBoard's events, which have the time in their names, and of the layer cache, which holds
+    Not of locks, and of the layer cache, which holds
     values of a killed process that nothing refers to.
     """
     found = {}
     for path in sorted(folder.rglob("*")):
         name = str(path.relative_to(folder))
-        if name.startswith("cache/") or "tensorboard" in name or path.name == ".lock":
+        if name.startswith("cache/") or path.name == ".lock":
             continue
         if path.is_file():
             found[name] = hashlib.sha256(VOLATILE.sub(b"", path.read_bytes())).hexdigest()

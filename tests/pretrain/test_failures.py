@@ -161,7 +161,7 @@ def test_a_full_disk_ends_a_run_that_resumes_when_there_is_room(namespaces, stop
         "weights": pages(checkpoint / "weights.safetensors") // 2,
         "optimizer": pages(checkpoint) - optimizer // 2,
     }[full_at]
-    others = 0 if full_at == "numbers" else 4 * PAGE  # more lines of numbers, and those for TensorBoard
+    others = 0 if full_at == "numbers" else 4 * PAGE  # more lines of numbers
     size = str(pages(stopped) + room + others)
     shell = ["unshare", "-Urm", "sh", "-c", IN_A_SMALL_FILE_SYSTEM, "sh", size, str(stopped)]
     completed = subprocess.run(

@@ -1,4 +1,4 @@
-"""The numbers of a run, as JSON lines and for TensorBoard."""
+"""The numbers of a run, as JSON lines."""
 
 import math
 import os
@@ -25,17 +25,6 @@ def test_lines_after_the_update_resumed_from_are_written_again(tmp_path):
     assert [(line["update"], line["loss"]) for line in read_metrics(tmp_path)] == [
         (1, 2.0), (2, 3.0), (3, 4.0), (4, 6.0), (5, 7.0), (6, 8.0),
     ]  # fmt: skip
-
-
-def test_tensorboard_shows_the_same_numbers(tmp_path):
-    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    write(tmp_path, range(1, 6))
-    write(tmp_path, range(4, 7), resumed_at=3, loss=2.0)
-    shown = accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
-    shown.Reload()
-    assert shown.Tags()["scalars"] == ["train/loss"]
-    found = [(event.step, event.value) for event in shown.Scalars("train/loss")]
-    assert found == [(line["update"], line["loss"]) for line in read_metrics(tmp_path)]
 
 
 def test_a_loss_that_is_no_number_is_null(tmp_path):

@@ -1,4 +1,4 @@
-"""The metrics of a run as JSON lines and TensorBoard events (if it is installed), and progress on stderr."""
+"""The metrics of a run as JSON lines, and progress on stderr."""
 
 import contextlib
 import json
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from elmo.pretrain.loop import StepReport
     from elmo.pretrain.run import Run
 
-METRICS_FILE, TENSORBOARD_FOLDER = "metrics.jsonl", "tensorboard"
+METRICS_FILE = "metrics.jsonl"
 _SMOOTHING = 0.95  # of the losses shown: values of single updates vary widely
 
 
@@ -30,11 +30,6 @@ class MetricsWriter:
         with _writing(run):
             replace_file(self._path, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
             self._file = self._path.open("a", encoding="utf-8")
-        self._board: Any = None
-        with contextlib.suppress(ImportError):
-            from torch.utils.tensorboard import SummaryWriter
-
-            self._board = SummaryWriter(run / TENSORBOARD_FOLDER, purge_step=resumed_at + 1 if resumed_at else None)
 
     def write(self, kind: str, update: int, values: dict[str, float]) -> None:
         """Append one line: "train" (sampled losses) or "validation" (full softmax)."""
@@ -42,16 +37,11 @@ class MetricsWriter:
         with _writing(self._path.parent):
             self._file.write(json.dumps({"kind": kind, "update": update, **shown}) + "\n")
             self._file.flush()
-        if self._board is not None:
-            for name, value in values.items():
-                self._board.add_scalar(f"{kind}/{name}", value, update)
 
     def close(self) -> None:
-        """Close the files; `write` has flushed every line and raised its errors."""
+        """Close the file; `write` has flushed every line and raised its errors."""
         with contextlib.suppress(OSError):
             self._file.close()
-            if self._board is not None:
-                self._board.close()
 
 
 def read_metrics(run: Path) -> Iterator[dict[str, Any]]:

@@ -127,23 +127,22 @@ def pack_sentences(
     rows = pack_rows([len(sentence) for sentence in sentences])
     num_steps = max(sum(len(sentences[number]) + 1 for number in row) for row in rows)
     ids = np.full((2, num_steps, len(rows)), BOS_ID, dtype=np.int64)
+    is_predicting = np.zeros((2, len(rows), num_steps), dtype=bool)
     places: list[Ids] = [np.empty(0, dtype=np.int64)] * len(sentences)
-    predicting, following = [np.empty((2, 0), np.int64)], [np.empty((2, 0), np.int64)]
     for column, row in enumerate(rows):
         start = 0
         for number in row:
-            sentence = sentences[number]
-            steps = np.arange(start, start + 1 + len(sentence))  # of BOS and the words
-            ids[:, steps[1:], column] = np.stack([sentence, sentence[::-1]])
-            places[number] = np.stack([steps[1:], steps[:0:-1]]) * len(rows) + column
-            left_to_right, right_to_left = np.append(sentence, BOS_ID), np.append(sentence[::-1], BOS_ID)
-            known, after = np.stack([steps, steps]), np.stack([left_to_right, right_to_left])
-            if not is_whole[number]:  # truncated: the word after the last one is unknown
-                known, after = np.stack([steps[:-1], steps[1:]]), np.stack([left_to_right[:-1], right_to_left[1:]])
-            if predicts:
-                predicting.append(known * len(rows) + column)
-                following.append(after)
-            start += len(sentence) + 1
+            sentence, end = sentences[number], start + len(sentences[number])
+            steps = np.arange(start + 1, end + 1)  # of the words, after BOS
+            ids[:, steps, column] = np.stack([sentence, sentence[::-1]])
+            places[number] = np.stack([steps, steps[::-1]]) * len(rows) + column
+            # The word after the last one of a truncated sentence is unknown.
+            is_cut = not is_whole[number]
+            is_predicting[0, column, start : end + 1 - is_cut] = predicts
+            is_predicting[1, column, start + is_cut : end + 1] = predicts
+            start = end + 1
+    following = np.concatenate([ids[:, 1:], np.full_like(ids[:, :1], BOS_ID)], axis=1)
+    direction, column_index, step_index = is_predicting.nonzero()
     word_index, char_ids, word_ids = reader.index_distinct(ids)
     return SentenceBatch(
         char_ids=char_ids,
@@ -151,8 +150,8 @@ def pack_sentences(
         word_index=word_index,
         keep=torch.from_numpy(ids[0] != BOS_ID).float(),
         places=torch.from_numpy(np.concatenate(places, axis=1)),
-        predicting=torch.from_numpy(np.concatenate(predicting, axis=1)),
-        targets=torch.from_numpy(reader.find_targets(np.concatenate(following, axis=1))),
+        predicting=torch.from_numpy((step_index * len(rows) + column_index).reshape(2, -1)),
+        targets=torch.from_numpy(reader.find_targets(following[direction, step_index, column_index].reshape(2, -1))),
         teacher=teacher,
     )
 

@@ -10,7 +10,7 @@ import math
 import shutil
 import zipfile
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -152,7 +152,8 @@ class Run:
             metrics = None
             if self.is_first:
                 # Two processes training in one folder would remove each other's checkpoints.
-                stack.enter_context(lock_run(self.folder))
+                refusal = f"Another process is training in {self.folder}; wait for it, or stop it first."
+                stack.enter_context(holding(self.folder, refusal, self.folder / CHECKPOINTS))
                 self._keep_best()
                 metrics = MetricsWriter(self.folder, resumed_at=state.num_updates)
                 stack.callback(metrics.close)
@@ -237,12 +238,6 @@ class Run:
             kept.add(best[1])
         for name in checkpoints.keys() - kept:
             shutil.rmtree(checkpoints[name])
-
-
-def lock_run(folder: Path) -> AbstractContextManager[None]:
-    """Keep other processes from training in a folder."""
-    refusal = f"Another process is training in {folder}; wait for it, or stop it first."
-    return holding(folder, refusal, folder / CHECKPOINTS)
 
 
 def count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:

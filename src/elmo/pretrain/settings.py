@@ -75,8 +75,6 @@ class TeacherSettings(Settings):
         faults = super().faults()
         if not self.words and not self.sentences:
             faults.append("words and sentences are both 0; set the weight of at least one of them")
-        if not self.model.strip():
-            faults.append("model is empty; set the folder or the name of an encoder")
         if not 0 <= self.begin < self.end <= 1:
             faults.append(f"begin is {self.begin} and end is {self.end}; 0 <= begin < end <= 1 was expected")
         return faults
