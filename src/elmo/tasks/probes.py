@@ -42,7 +42,6 @@ AVERAGE, MIX, MEANING, ENCODE, MEAN = "average", "learned mix", "meaning", "enco
 DEFAULT_MAX_TRAIN_WORDS: dict[str, int] = {
     "tagging": 100_000, "features": 100_000, "classification": 200_000, "senses": 1_000_000,
 }  # fmt: skip
-DEFAULT_MAX_TEST_WORDS = 50_000
 _CORRELATIONS = ("pearson", "spearman")
 _RESAMPLES = 200
 _FEWEST_EXAMPLES = 100  # of a question, if there are several
@@ -114,7 +113,6 @@ def probe(
     sense_index: str | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     max_train_words: int | None = None,
-    max_test_words: int | None = None,
     progress: bool = False,
 ) -> ProbeResult:
     """Measure each layer and their average on labelled data; the model itself is not trained.
@@ -123,10 +121,13 @@ def probe(
     another column. features: the same for each feature of CoNLL-U's FEATS, among the words that have it.
     classification: the same for the mean vectors of texts. senses: the nearest mean of a lemma's senses;
     `sense_index` is WordNet's index.sense, for lemmas that the training data lacks. similarity: correlation of
-    cosines with scores, without training. The numbers of words are limited to DEFAULT_MAX_TRAIN_WORDS and
-    DEFAULT_MAX_TEST_WORDS unless other limits are given.
+    cosines with scores, without training. The number of training words is limited to DEFAULT_MAX_TRAIN_WORDS unless
+    another limit is given.
     """
-    _check(kind, train, sense_index, seeds, max_train_words, max_test_words)
+    if kind not in get_args(ProbeKind):
+        raise InputError(f"There is no probe {kind!r}; choose one of {', '.join(get_args(ProbeKind))}.")
+    if sense_index is not None and kind != "senses":
+        raise InputError("The index of senses is for the probe senses; leave it out.")
     limit = max_train_words or DEFAULT_MAX_TRAIN_WORDS.get(kind)
     target: PairTarget = "score" if kind == "similarity" else "auto"
     read = ReadSettings(format, columns=dict(columns or {}), pair_target=target)
@@ -138,7 +139,8 @@ def probe(
 
         if kind == "similarity":
             return probe_similarity(model, read_examples(test, "pairs", read)[0], advance)
-        assert train is not None
+        if train is None:
+            raise InputError(f"The probe {kind} learns from examples; name a file of them with --train.")
         if kind == "senses":
             return probe_senses(
                 model, *(open_reader(path, "senses", read) for path in (train, test)),
@@ -147,23 +149,8 @@ def probe(
             )  # fmt: skip
         return probe_linear(
             model, kind, *(read_sentences(path, kind, read) for path in (train, test)), seeds=seeds,
-            max_train_words=limit, max_test_words=max_test_words or DEFAULT_MAX_TEST_WORDS, advance=advance,
+            max_train_words=limit, advance=advance,
         )  # fmt: skip
-
-
-def _check(kind: str, train: str | None, sense_index: str | None, seeds: Sequence[int], *limits: int | None) -> None:
-    if kind not in get_args(ProbeKind):
-        raise InputError(f"There is no probe {kind!r}; choose one of {', '.join(get_args(ProbeKind))}.")
-    if not seeds:
-        raise InputError("A probe needs at least one seed.")
-    if train is None and kind != "similarity":
-        raise InputError(f"The probe {kind} learns from examples; name a file of them with --train.")
-    if sense_index is not None and kind != "senses":
-        raise InputError("The index of senses is for the probe senses; leave it out.")
-    if kind == "similarity" and (train or any(limits)):
-        raise InputError("The probe similarity measures all pairs and learns nothing; leave --train and limits out.")
-    if kind == "senses" and limits[1]:
-        raise InputError("The probe senses reads all words of the test file; leave their limit out.")
 
 
 # --- sentence similarity
@@ -208,7 +195,7 @@ def _correlate(vectors: Array, gold: Floats) -> dict[str, Score]:
 
 
 class SenseMemory:
-    """The sum of the vectors of each sense seen in training: of each layer, of their average, maybe of meaning."""
+    """The sums of the vectors (R, D) of each sense in training; rows are the layers, their average, maybe meaning."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[str]] = {}
@@ -219,8 +206,9 @@ class SenseMemory:
         entry = entry_of(target)
         for key in target.keys or ():
             self.counts.setdefault(entry, Counter())[key] += 1
-            sums = self._sums.get((entry, key), [np.zeros_like(vector) for vector in vectors])
-            self._sums[entry, key] = [total + vector for total, vector in zip(sums, vectors, strict=True)]
+            sums = self._sums.setdefault((entry, key), [np.zeros_like(vector) for vector in vectors])
+            for total, vector in zip(sums, vectors, strict=True):
+                total += vector
 
     def candidates(self, entry: str) -> list[str]:
         """Return the senses of a lemma, the most frequent first."""
@@ -393,14 +381,14 @@ def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
 def read_sentences(path: str, kind: str, read: ReadSettings) -> list[LabelledSentence]:
     """Read the examples of one kind of probe: tagging, features or classification."""
     if kind == "classification":
-        examples, _ = read_examples(path, "classification", read)
-        return [LabelledSentence(sentence.words, ({"label": sentence.label},)) for sentence in examples]
-    if kind == "features" and "tag" not in read.columns:
-        read = replace(read, columns={**read.columns, "tag": "feats"})
-    examples = [sentence for sentence in read_examples(path, "tagging", read)[0] if sentence.words]
+        texts, _ = read_examples(path, "classification", read)
+        return [LabelledSentence(text.words, ({"label": text.label},)) for text in texts]
     if kind == "features":
-        return [LabelledSentence(sentence.words, read_features(sentence.tags)) for sentence in examples]
-    return [LabelledSentence(sentence.words, tuple({"tag": tag} for tag in sentence.tags)) for sentence in examples]
+        read = replace(read, columns={"tag": "feats", **read.columns})
+    sentences = [sentence for sentence in read_examples(path, "tagging", read)[0] if sentence.words]
+    if kind == "features":
+        return [LabelledSentence(sentence.words, read_features(sentence.tags)) for sentence in sentences]
+    return [LabelledSentence(sentence.words, tuple({"tag": tag} for tag in sentence.tags)) for sentence in sentences]
 
 
 def probe_linear(
@@ -411,28 +399,25 @@ def probe_linear(
     *,
     seeds: Sequence[int],
     max_train_words: int | None,
-    max_test_words: int | None,
-    advance: Callable[[int], None] = lambda num_words: None,
+    advance: Advance = lambda num_words: None,
 ) -> ProbeResult:
-    """Train and measure. Each seed samples its own training sentences from longer data; the test set is fixed."""
+    """Train and measure. Each seed samples its own training sentences from longer data."""
     drawn = [draw_sentences(train, max_train_words, seed) for seed in seeds]
-    wanted = sorted(set().union(*drawn))
-    tested = [test[number] for number in draw_sentences(test, max_test_words, 0)]
-    questions = _choose_questions([train[number] for number in wanted], tested)
+    used = sorted(set().union(*drawn))
+    questions = _choose_questions([train[number] for number in used], test)
     if not questions:
         raise InputError(
             "There is nothing to classify: no label has two values in the training data and one in the test data."
         )
-    vectors = dict(zip(wanted, _embed(model, [train[number] for number in wanted], advance), strict=True))
-    test_vectors = list(_embed(model, tested, advance))
+    vectors = dict(zip(used, _embed(model, [train[number] for number in used], advance), strict=True))
+    test_vectors = list(_embed(model, test, advance))
     scores: dict[str, list[LinearScores]] = {}
     majority: dict[str, float] = {}
     for question in questions:
-        test_set = _select(question, tested, test_vectors)
+        test_set = _select(question, test, test_vectors)
         for seed, numbers in zip(seeds, drawn, strict=True):
-            train_set = _select(
-                question, [train[number] for number in numbers], [vectors[number] for number in numbers]
-            )
+            sentences = [train[number] for number in numbers]
+            train_set = _select(question, sentences, [vectors[number] for number in numbers])
             ((frequent, _),) = Counter(train_set[1]).most_common(1)
             majority.setdefault(question, 100 * test_set[1].count(frequent) / len(test_set[1]))
             with limit_threads(1):  # as for task networks
@@ -445,8 +430,7 @@ def probe_linear(
     counts = {
         "train_words": sum(len(train[number].words) for number in drawn[0]),
         "train_words_in_data": sum(len(sentence.words) for sentence in train),
-        "test_words": sum(len(sentence.words) for sentence in tested),
-        "test_words_in_data": sum(len(sentence.words) for sentence in test),
+        "test_words": sum(len(sentence.words) for sentence in test),
         "seeds": len(seeds),
     }
     return ProbeResult(kind, "accuracy", tuple(rows), tuple(weights), counts)
@@ -464,22 +448,18 @@ def draw_sentences(sentences: Sequence[LabelledSentence], max_words: int | None,
 
 def _choose_questions(train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]) -> list[str]:
     """Return the questions that have enough answers in both sets."""
-    counts, tested = _count_answers(train), _count_answers(test)
-    fewest = _FEWEST_EXAMPLES if len(counts) > 1 else 2
-    return [
-        name
-        for name, answers in sorted(counts.items())
-        if len(answers) > 1 and answers.total() >= fewest and name in tested
-    ]
-
-
-def _count_answers(sentences: Sequence[LabelledSentence]) -> dict[str, Counter[str]]:
     counts: dict[str, Counter[str]] = {}
-    for sentence in sentences:
-        for answers in sentence.answers:
-            for name, answer in answers.items():
-                counts.setdefault(name, Counter())[answer] += 1
-    return counts
+    for name, answer in _list_answers(train):
+        counts.setdefault(name, Counter())[answer] += 1
+    tested = {name for name, _ in _list_answers(test)}
+    fewest = _FEWEST_EXAMPLES if len(counts) > 1 else 2
+    return sorted(
+        name for name, answers in counts.items() if len(answers) > 1 and answers.total() >= fewest and name in tested
+    )
+
+
+def _list_answers(sentences: Sequence[LabelledSentence]) -> Iterator[tuple[str, str]]:
+    return (pair for sentence in sentences for answers in sentence.answers for pair in answers.items())
 
 
 def _embed(model: Elmo, sentences: Sequence[LabelledSentence], advance: Callable[[int], None]) -> Iterator[HalfFloats]:

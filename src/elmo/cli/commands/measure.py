@@ -108,7 +108,6 @@ def probe(
     sense_index: str | None = option("FILE", "For senses: WordNet's index.sense.", None),
     seeds: int = option("", "Number of random seeds, counted from 0.", 3, min=1),
     max_train_words: int | None = option("", "Maximum number of training words.", None, shown="by KIND", min=1),
-    max_test_words: int | None = option("", "Maximum number of test words.", None, shown="by KIND", min=1),
     json: options.AsJson = False,
     *,
     model: ModelOptions,
@@ -131,7 +130,7 @@ def probe(
     columns = read_pairs(column, "--column")
     result = run_probe(
         model.open(), kind, train=train, test=test, format=file_format, columns=columns, sense_index=sense_index,
-        seeds=range(seeds), max_train_words=max_train_words, max_test_words=max_test_words, progress=True,
+        seeds=range(seeds), max_train_words=max_train_words, progress=True,
     )  # fmt: skip
     print(to_json(result.to_dict()) if json else "\n".join(_describe_probe(result)))
 
