@@ -35,7 +35,6 @@ def task(trained, tmp_path):
         ("task.json", {"labels": {}}),
         ("task.json", {"labels": {"tags": 5}}),
         ("task.json", {"labels": {"tags": ["O"], "marks_spans": False, "strict": False, "crf": False}}),
-        ("task.json", {"label_map": 3}),
         ("task.json", {"read": []}),
         ("task.json", {"read": {"columns": 3}}),
         ("task.json", {"read": {"scripts": "Han"}}),

@@ -155,13 +155,11 @@ def test_words_and_tags_between_spaces_fit_each_other(tmp_path):
     assert example.words == ("U.S.", "firms", "ca", "n't", "buy", "Smith's", ".")
 
 
-@pytest.mark.parametrize(("labels", "mark"), [(("yes", "no", "-"), "-"), ((0, 1, 2, -1), "-1")])
-def test_pairs_without_a_label_are_skipped_and_reported(tmp_path, caplog, labels, mark):
-    rows = [{"premise": "a b", "hypothesis": "c", "label": label} for label in labels]
+def test_pairs_without_a_gold_label_are_left_out(tmp_path):
+    rows = [{"premise": "a b", "hypothesis": "c", "label": label} for label in ("yes", "no", "-")]
     path = written(tmp_path / "a.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
     examples, _ = read_examples(str(path), "pairs", ReadSettings())
-    assert [example.target for example in examples] == [str(label) for label in labels[:-1]]
-    assert f"1 pair(s) without a label ({mark}) are left out" in caplog.text
+    assert [example.target for example in examples] == ["yes", "no"]
 
 
 def test_the_requested_target_is_used(tmp_path):

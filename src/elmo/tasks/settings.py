@@ -23,7 +23,6 @@ KINDS = {
     "similarity": ("pairs", "score"), "entailment": ("pairs", "label"),
     "qa": ("question_answering", "auto"), "wsd": ("senses", "auto"),
 }  # fmt: skip
-WORD_KINDS = ("pretrained", "learned", "characters")
 # Answers and marks are places in running text, so --split-on-spaces is not for these families.
 _ALWAYS_TOKENIZED = ("question_answering", "relations")
 # The roles of columns that hold the text and the target of a family.
@@ -57,7 +56,7 @@ dropout_rate = partial(number, least=0, most=0.99)
 class WordSettings(Settings):
     """x: the vectors of words without context."""
 
-    kinds: tuple[str, ...] = option(
+    kinds: tuple[Literal["pretrained", "learned", "characters"], ...] = option(
         ("learned",),
         "Word vectors in addition to ELMo: learned, pretrained, characters, several separated by commas, or none.",
         "--word-features",
@@ -67,14 +66,6 @@ class WordSettings(Settings):
     min_count: int = count(2)  # a rarer word has no learned vector of its own
     num_kept: int = 50_000  # first words of the vector file that are kept in addition to those of the data
     dropout: float = dropout_rate(0.3)  # of x and ELMo together, where they enter the network
-
-    def faults(self) -> list[str]:
-        """Return what is wrong with these settings, one phrase each."""
-        unknown = [kind for kind in self.kinds if kind not in WORD_KINDS]
-        return [
-            *super().faults(),
-            *(f"kinds has {kind!r}; known are {', '.join(WORD_KINDS)}" for kind in unknown),
-        ]
 
 
 @dataclass(frozen=True)
@@ -91,13 +82,6 @@ class ElmoSettings(Settings):
     dropout: float = dropout_rate(0.5)
     mix_penalty: float = number(0.001, least=0)  # λ of λ‖w‖²
     learning_rate: float = count(1e-4)  # of a tuned biLM
-
-    def faults(self) -> list[str]:
-        """Return what is wrong with these settings, one phrase each."""
-        wrong = super().faults()
-        if self.tune and self.where == "none":
-            wrong.append("tune is true, but where is 'none', so there is no biLM to tune")
-        return wrong
 
 
 @dataclass(frozen=True)
@@ -188,9 +172,7 @@ class ReadSettings:
     )
     header: bool | None = option(None, "Whether the first row names the columns.")
     encoding: str = option("utf-8", "Encoding of text files, such as latin-1, cp1252 or gb18030.")
-    pair_target: PairTarget = option(  # noqa: RUF009 - a field like the others
-        "auto", "Target of pairs: label, score (a number), or auto to decide by the values.", "--target"
-    )
+    pair_target: PairTarget = "auto"  # similarity has scores, entailment labels; auto decides by the values
     split_on_spaces: bool = option(False, "Split words at spaces only.")
     # Each letter of these is a word of a text; training takes them from a biLM that reads characters.
     scripts: tuple[Script, ...] = TokenizationConfig.scripts
@@ -240,9 +222,6 @@ class TaskOptions:
     precision: str = option("float32", "Precision of the frozen biLM: float32, bfloat16, int8 or auto.")
     word_vectors: str | None = option(None, "GloVe or word2vec vectors as text, for pretrained words.", metavar="FILE")
     read: ReadSettings = field(default_factory=ReadSettings)
-    label_map: dict[str, str] = option(  # noqa: RUF009 - a field like the others
-        {}, "Rename a label; an empty NEW leaves its examples out. Repeatable.", "--map-label", "OLD=NEW"
-    )
     cache_folder: str | None = option(None, "Folder for the layers of the frozen biLM.", "--cache", "FOLDER")
     carry_bilm: bool = option(False, "Copy the biLM into the task's folder, so that it needs nothing else.")
     sense_index: str | None = option(

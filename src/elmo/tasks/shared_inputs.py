@@ -1,9 +1,8 @@
 """What several runs on the same inputs share: examples, word vectors, the frozen biLM and its layers on disk."""
 
-import dataclasses
 import logging
 import random
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -65,8 +64,8 @@ class Splits:
 
 def read_splits(inputs: TaskInputs, report: TaskReport) -> Splits:
     """Read the files of a task, dev and test like the training file; say which columns were chosen."""
-    family, read, label_map = inputs.family, inputs.options.read, inputs.options.label_map
-    train, detected = read_examples(inputs.train, family, read, label_map)
+    family, read = inputs.family, inputs.options.read
+    train, detected = read_examples(inputs.train, family, read)
     if detected.columns and detected.columns != dict(read.columns) and isinstance(inputs.train, str):
         listed = ", ".join(f"{role}={name}" for role, name in detected.columns.items())
         target = f", whose target is a {detected.pair_target}" if family == "pairs" else ""
@@ -75,7 +74,7 @@ def read_splits(inputs: TaskInputs, report: TaskReport) -> Splits:
             "--text-column, --label-column or --column."
         )
     dev, test = (
-        [] if source is None else read_examples(source, family, read, label_map, trained=detected)[0]
+        [] if source is None else read_examples(source, family, read, trained=detected)[0]
         for source in (inputs.dev, inputs.test)
     )
     return Splits(train, dev, test, detected)
@@ -85,7 +84,6 @@ def read_examples(
     source: Source,
     family: str,
     read: ReadSettings,
-    label_map: Mapping[str, str] | None = None,
     *,
     trained: ReadSettings | None = None,
 ) -> tuple[list[Any], ReadSettings]:
@@ -99,38 +97,12 @@ def read_examples(
     for path in list_files(name) if is_pattern else [source]:
         reader = open_reader(path, family, read, trained=trained)
         trained = reader.settings
-        examples += map_labels(reader, label_map) if label_map else reader
-    if family == "pairs":
-        examples = _leave_out_disputed(examples, name)
+        examples += reader
+    if family == "pairs":  # SNLI's label of pairs about which its annotators did not agree
+        examples = [pair for pair in examples if pair.target != "-"]
     if not examples or trained is None:
         raise InputError(f"{name} has no examples with a label; nothing can be learned or measured.")
     return examples, trained
-
-
-def map_labels(examples: Iterable[Any], label_map: Mapping[str, str]) -> Iterator[Any]:
-    """Rename labels; an example or a phrase whose label becomes empty is left out."""
-    for example in examples:
-        name = "target" if hasattr(example, "target") else "label"
-        if not hasattr(example, name):
-            raise InputError("--map-label is for labels of texts, pairs and relations; these examples have none.")
-        label = label_map.get(getattr(example, name), getattr(example, name))
-        changes: dict[str, Any] = {name: label}
-        if getattr(example, "phrases", ()):
-            phrases = ((span, label_map.get(value, value)) for span, value in example.phrases)
-            changes["phrases"] = tuple((span, value) for span, value in phrases if value)
-        if label:
-            yield dataclasses.replace(example, **changes)
-
-
-def _leave_out_disputed(pairs: list[Any], path: str) -> list[Any]:
-    """Leave out pairs whose annotators did not agree: SNLI labels them -, or -1 beside 0 to 2."""
-    labels = {pair.target for pair in pairs}
-    missing = "-" if "-" in labels else "-1" if labels == {"-1", "0", "1", "2"} else None
-    kept = [pair for pair in pairs if pair.target != missing]
-    if missing is not None and kept:
-        logger.warning("%s: %d pair(s) without a label (%s) are left out.", path, len(pairs) - len(kept), missing)
-        return kept
-    return pairs
 
 
 class SharedInputs:

@@ -8,7 +8,7 @@ import json
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -80,7 +80,6 @@ class TaskDescription:
     labels: Labels
     read: ReadSettings
     bilm: BilmReference | None
-    label_map: dict[str, str] = field(default_factory=dict)
 
 
 def build_network(
@@ -150,7 +149,6 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
             dict(content["labels"]),
             ReadSettings.from_dict(content["read"]),
             None if bilm is None else parse(BilmReference, bilm, f"{folder / TASK_FILE}"),
-            dict(content["label_map"]),
         )
         words = Vocabularies(WordList(listed["learned"]), WordList(listed["pretrained"]))
     except (
@@ -224,8 +222,8 @@ class Task:
 
     def read_examples(self, data: Data, read: ReadSettings | None = None) -> list[Any]:
         """Read labelled data like those of training, unless the format differs or `read` says otherwise."""
-        source, label_map = to_source(data, self.family, "the data"), self.description.label_map
-        return read_examples(source, self.family, read or ReadSettings(), label_map, trained=self.read)[0]
+        source = to_source(data, self.family, "the data")
+        return read_examples(source, self.family, read or ReadSettings(), trained=self.read)[0]
 
     def read_items(self, items: Iterable[Any]) -> list[Any]:
         """Return the examples that `predict` builds from its items; InputError for an item of another form."""

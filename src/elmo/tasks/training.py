@@ -141,8 +141,6 @@ def resolve_inputs(
     if options.num_threads < 1:
         raise InputError(f"num_threads is {options.num_threads}; it must be 1 or more.")
     read = options.read.with_columns(family)
-    if read.pair_target not in ("auto", "label", "score"):
-        raise InputError(f"--target is {read.pair_target!r}; choose label, score or auto.")
     if read.pair_target == "auto":
         read = dataclasses.replace(read, pair_target=cast(Any, target))
     if not isinstance(settings, TaskSettings):
@@ -347,7 +345,6 @@ class _Run:
                 model.save_pretrained(folder / BILM_FOLDER)
         description = TaskDescription(
             inputs.family, self._settings, self.predictor.labels, self._shared.splits.read, reference,
-            inputs.options.label_map,
         )  # fmt: skip
         # A tuned biLM has a folder of its own.
         weights = {name: weight for name, weight in state.best_weights.items() if not name.startswith(BILM_PREFIX)}

@@ -31,7 +31,7 @@ _SHOWN = {name: "depends on the family" for changes in DEFAULTS.values() for nam
 TaskFolder = Annotated[str, argument("TASK", "A folder that `elmo task train` wrote, or a name such as en-pos.")]
 Threads = Annotated[int | None, option("--threads N", "One is best for small networks.", shown="1", min=1)]
 # How a file of examples is read; pairs and words are those of training.
-Read = Annotated[dict[str, Any], ReadSettings, {"pair_target": None, "split_on_spaces": None}]
+Read = Annotated[dict[str, Any], ReadSettings, {"split_on_spaces": None}]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,8 +206,6 @@ def _resuming(folder: Path) -> list[str] | None:
 
 
 def _read_options(chosen: dict[str, Any], threads: int | None) -> TaskOptions:
-    if "label_map" in chosen:
-        chosen["label_map"] = read_pairs(chosen["label_map"], "--map-label", may_be_empty=True)
     read = {name.removeprefix("read."): chosen.pop(name) for name in list(chosen) if name.startswith("read.")}
     return TaskOptions(**chosen, read=_make_read_settings(read), num_threads=threads or 1)
 
