@@ -200,17 +200,14 @@ class _Head(ElmoPreTrainedModel):
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
-        word_input_ids: Tensor | None = None,
         labels: Tensor | None = None,
+        word_input_ids: Tensor | None = None,
     ) -> Any:
         """Return the logits of words (B, T, labels) or sentences (B, labels), and the loss if labels are given."""
-        if attention_mask is None:
-            attention_mask = input_ids.new_ones(input_ids.shape[:2])
-        layers = self.elmo(
-            input_ids, attention_mask, word_input_ids, output_hidden_states=True, return_dict=True
-        ).hidden_states
-        vectors = self.mix(torch.stack(layers), attention_mask.bool())
-        logits = self.classifier(self.dropout(self._pool(vectors, attention_mask)))
+        mask = input_ids.new_ones(input_ids.shape[:2]) if attention_mask is None else attention_mask
+        layers = self.elmo(input_ids, mask, word_input_ids, output_hidden_states=True, return_dict=True).hidden_states
+        vectors = self.mix(torch.stack(layers), mask.bool())
+        logits = self.classifier(self.dropout(self._pool(vectors, mask)))
         loss = None
         if labels is not None:  # by the name of the class, as for every head of transformers
             loss = self.loss_function(logits=logits, pooled_logits=logits, labels=labels, config=self.config)

@@ -113,6 +113,8 @@ def learning(
 ) -> None:
     """Plot the learning curves of a comparison.
 
+    They show the scores over the fractions of the training data.
+
     \b
     Example:
       elmo plot learning compared --output learning.png
