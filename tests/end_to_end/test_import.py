@@ -5,7 +5,7 @@ import sys
 
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 
-HEAVY = ("torch", "h5py", "huggingface_hub", "tokenizers", "sentencex", "rich", "typer", "numpy")
+HEAVY = ("torch", "h5py", "huggingface_hub", "tokenizers", "sentencex", "rich", "click", "numpy")
 
 
 def run(code: str) -> str:
@@ -19,7 +19,7 @@ def test_importing_the_package_imports_nothing_heavy():
 
 def test_importing_the_facade_leaves_optional_packages_alone():
     code = "import sys; from elmo import Elmo, ElmoLayer; print([n for n in {} if n in sys.modules])"
-    assert run(code.format(("h5py", "huggingface_hub", "tokenizers", "sentencex", "rich", "typer"))).strip() == "[]"
+    assert run(code.format(("h5py", "huggingface_hub", "tokenizers", "sentencex", "rich", "click"))).strip() == "[]"
 
 
 def test_importing_sets_no_logging_and_starts_no_thread():

@@ -140,8 +140,8 @@ def test_the_tokenizer_pads_and_cuts(model, tokenizer):
     batch = tokenizer(["I went to the bank.", "Hello"], padding=True, return_tensors="pt")
     assert batch["input_ids"].shape == (2, 6, 50)
     assert batch["attention_mask"].tolist() == [[1] * 6, [1] + [0] * 5]
-    cut = tokenizer("I went to the bank.", truncation=True, max_length=2)
-    assert len(cut["input_ids"]) == 2
+    cut = tokenizer("I went to the bank.", truncation=True, max_length=2, return_offsets_mapping=True)
+    assert len(cut["input_ids"]) == 2 and cut["offset_mapping"] == [(0, 1), (2, 6)]
     assert tokenizer.tokenize("Don't go.") == [word.text for word in model.tokenize("Don't go.")]
 
 

@@ -25,6 +25,7 @@ from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import Indexer
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.sentence_input import as_plain
+from elmo.text.tokenize import Word
 from elmo.text.vocabulary import format_lines, parse_lines
 
 try:
@@ -307,6 +308,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         truncation: bool | str = False,
         max_length: int | None = None,
         return_tensors: str | None = None,
+        return_offsets_mapping: bool = False,
         **_: Any,
     ) -> Any:
         """Return the ids of one text or of a list of texts, each a list of words with `is_split_into_words`."""
@@ -316,8 +318,11 @@ class ElmoTokenizer(PreTrainedTokenizer):
             if isinstance(sentence, str) is is_split_into_words:
                 raise InputError(f"{sentence!r:.60} is not a text, or not a list of words with is_split_into_words.")
             tokens = self._split(sentence)[: max_length if truncation else None]
-            padded = pad_sentences(self.indexer, [tokens])
-            features.append({name: tensor[0].tolist() for name, tensor in padded.items()})
+            padded = pad_sentences(self.indexer, [[token.text for token in tokens]])
+            feature = {name: tensor[0].tolist() for name, tensor in padded.items()}
+            if return_offsets_mapping:
+                feature["offset_mapping"] = [(token.start, token.end) for token in tokens]
+            features.append(feature)
         if not padding and not return_tensors:
             names = features[0] if features else ()
             return BatchEncoding(
@@ -327,13 +332,15 @@ class ElmoTokenizer(PreTrainedTokenizer):
             features, padding=padding or len(features) == 1, max_length=max_length, return_tensors=return_tensors
         )
 
-    def _split(self, sentence: str | Sequence[str]) -> list[str]:
-        """Return the tokens of a text, or of given words."""
+    def _split(self, sentence: str | Sequence[str]) -> list[Word]:
+        """Return the tokens of a text, or of given words with the offsets inside each word."""
+        tokenization = self.indexer.tokenization
         if isinstance(sentence, str):
-            return self.tokenize(sentence)
-        if not self.indexer.tokenization.reads_characters:
-            return list(sentence)
-        return [token for word in sentence for token in self.tokenize(word) or [word]]
+            return list(tokenization(sentence))
+        tokens: list[Word] = []
+        for word in sentence:
+            tokens += (tokenization.reads_characters and tokenization(word)) or [Word(word, 0, len(word))]
+        return tokens
 
     def pad(
         self,
@@ -351,7 +358,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         lengths = [len(feature["input_ids"]) for feature in features]
         size = max(lengths) if max_length is None or padding != "max_length" else max_length
         word = [0] * self._parsed.characters.max_characters if self._parsed.characters else 0
-        filling = {"input_ids": word, "word_input_ids": 0, "attention_mask": 0}
+        filling = {"input_ids": word, "word_input_ids": 0, "attention_mask": 0, "offset_mapping": (0, 0)}
         padded: dict[str, list[Any]] = {}
         for feature, length in zip(features, lengths, strict=True):
             for name, value in {"attention_mask": [1] * length, **feature}.items():
