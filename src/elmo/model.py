@@ -19,7 +19,7 @@ from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.location import as_path, cache_folder
 from elmo.checkpoint.open import Format, open_checkpoint
 from elmo.checkpoint.shapes import draw_weights
-from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_FOLDER, installed_models, models_by_script, push_folder
+from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_BY_SCRIPT, MODELS_FOLDER, installed_models, push_folder
 from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError, InputError
@@ -89,7 +89,7 @@ class Elmo:
         }
         self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
-        self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, models_by_script)
+        self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, MODELS_BY_SCRIPT)
         self._open()
 
     def _open(self) -> None:

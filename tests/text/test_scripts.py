@@ -30,7 +30,7 @@ def test_script_of_a_character(character, script):
     ("text", "script"), [("我 去 银行 the", "Han"), ("Привет мир OK", "Cyrillic"), ("こんにちは 世界", "Hiragana")]
 )
 def test_a_text_mostly_in_another_script_is_warned_of_once(text, script):
-    watch = ScriptWatch(ENGLISH)
+    watch = ScriptWatch(ENGLISH, {})
     with pytest.warns(UnfamiliarScriptWarning, match=f"Most letters of this text are {script}, but the model was "):
         watch.check([text.split()])
     with warnings.catch_warnings():
@@ -44,13 +44,13 @@ def test_a_text_mostly_in_another_script_is_warned_of_once(text, script):
 def test_other_text_is_not(text):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ScriptWatch(ENGLISH).check([text.split()])
+        ScriptWatch(ENGLISH, {}).check([text.split()])
 
 
 def test_a_model_without_a_vocabulary_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ScriptWatch(None).check([["银", "行"]])
+        ScriptWatch(None, {}).check([["银", "行"]])
 
 
 @pytest.mark.parametrize("call", ["embed", "encode", "score", "substitutes", "similarity"])

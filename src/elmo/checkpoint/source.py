@@ -20,7 +20,7 @@ from elmo.text.units import main_script
 MODELS_FOLDER = Path(__file__).parent.parent / "models"
 DEFAULT_NAME = "en-small"
 DEFAULT_MODEL = MODELS_FOLDER / DEFAULT_NAME
-_MODELS_BY_SCRIPT = {"Han": "zh-small", "Latin": "en-small"}
+MODELS_BY_SCRIPT = {"Han": "zh-small", "Latin": "en-small"}
 _FILE_SUFFIXES = (*HDF5_SUFFIXES, ".zip", ".json", ".index")
 # The folder of a training run.
 RUN_FILE, BEST_FILE, CHECKPOINTS = "run.json", "best.json", "checkpoints"
@@ -65,15 +65,9 @@ def list_models() -> list[str]:
     return [*installed_models(), *OFFICIAL]
 
 
-def models_by_script() -> dict[str, str]:
-    """Return the name of the installed model for each script that has one."""
-    return {script: name for script, name in _MODELS_BY_SCRIPT.items() if name in installed_models()}
-
-
 def choose_model(texts: Iterable[str]) -> str | None:
     """Return the installed model for the main script of some texts; None if that is the default one."""
-    script = main_script(texts)
-    name = None if script is None else models_by_script().get(script)
+    name = MODELS_BY_SCRIPT.get(main_script(texts) or "")
     return None if name == DEFAULT_NAME else name
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from elmo.analysis import CorpusIndex, find_neighbors
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.derived import license_of
-from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, choose_model, models_by_script
+from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, MODELS_BY_SCRIPT, choose_model
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
 from elmo.model import Elmo
@@ -130,7 +130,7 @@ def open_served(settings: Settings) -> Served:
     options: dict[str, Any] = {
         "device": settings.device, "num_threads": settings.threads, "local_files_only": settings.local_files_only,
     }  # fmt: skip
-    others = [name for name in models_by_script().values() if name != DEFAULT_NAME]
+    others = [name for name in MODELS_BY_SCRIPT.values() if name != DEFAULT_NAME]
     models: dict[str, ServedModel] = {}
     for entry in settings.models or (f"{DEFAULT_NAME}={DEFAULT_MODEL}", *others):
         name, source = split_name(entry)

@@ -49,20 +49,18 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
 
     A flat list of words is the classic mistake: each letter would become a word.
     """
-    sentences = as_plain(sentences)
     if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
         raise InputError(f"The sentences are {_describe(sentences)}; give lists of words, such as [['I', 'went']].")
-    sentences = [as_plain(sentence) for sentence in sentences]
-    if not sentences:
+    word_lists = [as_plain(sentence) for sentence in as_plain(sentences)]
+    if not word_lists:
         raise InputError("An empty list was given; give at least one sentence, such as [['I', 'went']].")
-    for position, sentence in enumerate(sentences):
-        if not isinstance(sentence, list | tuple):
+    for position, words in enumerate(word_lists):
+        if not isinstance(words, list | tuple):
             raise InputError(
-                f"Sentence {position} is {_describe(sentence)}; put the words of each sentence in a list, such "
-                "as [['I', 'went']]."
+                f"Sentence {position} is {_describe(words)}; put the words in a list: [['I', 'went']]."
             )
-        check_words(sentence, f"Sentence {position}")
-    return [list(sentence) for sentence in sentences]
+        check_words(words, f"Sentence {position}")
+    return list(map(list, word_lists))
 
 
 def as_plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import itertools
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from elmo.config import TokenizationConfig
@@ -147,10 +147,8 @@ def main_script(texts: Iterable[str]) -> str | None:
 class ScriptWatch:
     """Warns once if more than half of the letters of a text are in scripts that are rare in a vocabulary."""
 
-    def __init__(
-        self, vocabulary: Sequence[str] | None, models_by_script: Callable[[], Mapping[str, str]] = dict
-    ) -> None:
-        """`models_by_script` returns the name of a model to use for a script, if one is installed."""
+    def __init__(self, vocabulary: Sequence[str] | None, models_by_script: Mapping[str, str]) -> None:
+        """`models_by_script`: the model to use instead for a script."""
         self._vocabulary, self._models_by_script = vocabulary, models_by_script
         self._has_warned = False
         self._learned: frozenset[str] | None = None
@@ -176,8 +174,8 @@ class ScriptWatch:
         if 2 * unseen.total() > counts.total():
             self._has_warned = True
             script = unseen.most_common(1)[0][0]
-            name = self._models_by_script().get(script)
-            advice = "a model for this language" if name is None else f"the model {name}"
+            name = self._models_by_script.get(script)
+            advice = f"the model {name}" if name else "a model for this language"
             warnings.warn(
                 f"Most letters of this text are {script}, but the model was trained on "
                 f"{' and '.join(sorted(self.learned))} text, so its answers mean little here; use {advice}.",
