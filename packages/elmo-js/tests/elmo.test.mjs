@@ -13,10 +13,10 @@ test("a word has the vector of its sentence", async () => {
   assert.equal(await model.similarity(money, money, { layers: "top" }), 1);
 });
 
-test("a sentence has the same vectors alone and beside others", async () => {
+test("a sentence has the same vectors alone and in a batch", async () => {
   const alone = await model.embed("I went to the bank");
-  const [, beside] = await model.embed(["A much longer sentence stands beside it here", "I went to the bank"]);
-  assert.deepEqual(alone.data, beside.data);
+  const [, batched] = await model.embed(["A much longer sentence stands beside it here", "I went to the bank"]);
+  assert.deepEqual(alone.data, batched.data);
   assert.deepEqual(alone.shape, [5, model.dim + model.config.context.settings.dim]);
 });
 
