@@ -25,7 +25,7 @@ from elmo.inference.runtime import (
 from elmo.inference.words import DEFAULT_BYTES, WordCache
 from elmo.nn.batch import encode_tokens, run_bilm
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates, TokenEncoder
-from elmo.nn.build import build_with_weights, weights_of
+from elmo.nn.build import load_bilm, weights_of
 from elmo.text.batch import CharBatch
 
 Array = npt.NDArray[np.float32]
@@ -52,7 +52,7 @@ class TorchRuntime(Runtime):
         reason = "as requested" if precision == used else f"{precision} is for LSTMs on a CPU, or a GPU"
         self._choice = PrecisionChoice(used, reason)
         self.num_threads = num_threads or torch.get_num_threads()
-        self.bilm = build_with_weights(config, weights).to(opened)
+        self.bilm = load_bilm(config, weights).to(opened)
         self.num_layers = self.bilm.num_layers
         self._cache = WordCache(config.encoder.output_dim, max_bytes=cache_bytes)
         self._carried = CarriedState(self.bilm.zero_state) if carry else None

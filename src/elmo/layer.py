@@ -116,7 +116,7 @@ class ElmoLayer(nn.Module):
         self.indexer = model.indexer
         self._model = model
         self.tune_bilm = tune_bilm
-        self.bilm = load_bilm(model.checkpoint()).requires_grad_() if tune_bilm else None
+        self.bilm = load_bilm(model.config, model.checkpoint().weights).requires_grad_() if tune_bilm else None
         self._tuned = None if self.bilm is None else ModuleRuntime(self.bilm, model.config, gradients=True)
 
     if TYPE_CHECKING:

@@ -64,7 +64,7 @@ def test_any_window_gives_the_layers_of_the_modules(monkeypatch, config, at_once
     model = Elmo.from_config(config)
     batch = model.indexer.batch(SENTENCES)
     with torch.inference_mode():
-        expected, _ = run_bilm(load_bilm(model.checkpoint()), batch)
+        expected, _ = run_bilm(load_bilm(model.config, model.checkpoint().weights), batch)
     np.testing.assert_array_equal(batch.mask, expected.mask)
     np.testing.assert_allclose(all_layers(model.runtime, batch), expected.layers, rtol=0, atol=1e-5)
 
@@ -74,7 +74,7 @@ def test_states_that_predict_are_those_of_the_modules(config):
     model = Elmo.from_config(config)
     batch = model.indexer.batch(SENTENCES)
     with torch.inference_mode():
-        top = run_bilm(load_bilm(model.checkpoint()), batch)[0].layers[-1].numpy()
+        top = run_bilm(load_bilm(model.config, model.checkpoint().weights), batch)[0].layers[-1].numpy()
     left, right = np.split(top, 2, axis=-1)
     real = np.arange(batch.word_index.shape[1] - 1) < (batch.lengths - 1)[:, None]
     for found, expected in zip(model.runtime.predict(batch), (left[:, :-1], right[:, 1:]), strict=True):

@@ -69,7 +69,7 @@ def test_a_row_that_starts_again_equals_a_row_from_zero(kernels):
     stack = LstmStack([layer], residual=False)
     inputs, keep = torch.randn(6, 3, 6), torch.ones(6, 3)
     keep[2, 1] = 0
-    (*_, outputs), _ = stack.forward_window(inputs, keep, stack.zero_state(3))
-    (*_, fresh), _ = stack.forward_window(inputs[2:], torch.ones(4, 3), stack.zero_state(3))
+    (*_, outputs), _ = stack.forward_window(inputs, keep, stack.zero_state(3), 0.0, torch.float32)
+    (*_, fresh), _ = stack.forward_window(inputs[2:], torch.ones(4, 3), stack.zero_state(3), 0.0, torch.float32)
     torch.testing.assert_close(outputs[2:, 1], fresh[:, 1], rtol=0, atol=1e-6)
     assert not torch.allclose(outputs[2:, 0], fresh[:, 0])

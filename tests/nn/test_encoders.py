@@ -20,8 +20,8 @@ ENCODERS = {
 }
 
 
-def read_top(stack, *given, **options):
-    layers, state = stack.forward_window(*given, **options)
+def read_top(stack, *given, dropout=0.0, product_dtype=torch.float32):
+    layers, state = stack.forward_window(*given, dropout, product_dtype)
     return layers[-1], state
 
 

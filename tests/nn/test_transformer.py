@@ -15,7 +15,7 @@ LENGTHS = [9, 6, 6, 1, 0]
 
 
 def read_top(stack, *given):
-    layers, state = stack.forward_window(*given)
+    layers, state = stack.forward_window(*given, 0.0, torch.float32)
     return layers[-1], state
 
 

@@ -95,7 +95,7 @@ class Elmo(nn.Module):
         if vocab_to_cache is not None and len(vocab_to_cache):
             self._word_ids = batch_to_ids([as_plain(vocab_to_cache)])[0]
             self._word_ids[0] = 0  # the first word is padding
-        bilm = load_bilm(model.checkpoint()).requires_grad_(requires_grad)
+        bilm = load_bilm(model.config, model.checkpoint().weights).requires_grad_(requires_grad)
         self.bilm = bilm if requires_grad else None  # so that a frozen one is not part of the state_dict
         self._runtime = ModuleRuntime(bilm, model.config, carry=stateful, gradients=requires_grad)
         self.register_load_state_dict_pre_hook(_read_saved_names)  # type: ignore[no-untyped-call]

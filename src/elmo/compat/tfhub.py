@@ -53,7 +53,7 @@ class Module(nn.Module):
         model = open_model(open_checkpoint(alias or url_or_path), stateful=False)
         self._indexer = model.indexer
         # Not a module, so the weights of the biLM are not parameters of this one.
-        self._runtime = ModuleRuntime(load_bilm(model.checkpoint()), model.config, carry=stateful)
+        self._runtime = ModuleRuntime(load_bilm(model.config, model.checkpoint().weights), model.config, carry=stateful)
         self.mix = ScalarMix(model.num_layers, learned=trainable)
 
     def reset_state(self) -> None:

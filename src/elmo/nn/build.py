@@ -3,7 +3,6 @@
 import torch
 from torch import Tensor
 
-from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.weights import Float32, Weights
 from elmo.config import EncoderConfig, ModelConfig, TransformerConfig
 from elmo.nn import draw_normal, make_embedding, make_linear
@@ -38,12 +37,7 @@ def build_bilm(config: ModelConfig) -> BiLM:
     )
 
 
-def load_bilm(checkpoint: Checkpoint) -> BiLM:
-    """Build the network with a checkpoint's weights, copied, for inference: no gradients."""
-    return build_with_weights(checkpoint.config, checkpoint.weights)
-
-
-def build_with_weights(config: ModelConfig, weights: Weights) -> BiLM:
+def load_bilm(config: ModelConfig, weights: Weights) -> BiLM:
     """Build the network of a configuration with copies of the given weights, for inference: no gradients."""
     with torch.device("meta"):
         bilm = build_bilm(config)

@@ -134,13 +134,7 @@ class LstmStack(nn.Module):
         return [layer.transpose(0, 1) * mask for layer in layers], end
 
     def forward_window(
-        self,
-        inputs: Tensor,
-        keep: Tensor,
-        state: EncoderState,
-        *,
-        dropout: float = 0.0,
-        product_dtype: torch.dtype = torch.float32,
+        self, inputs: Tensor, keep: Tensor, state: EncoderState, dropout: float, product_dtype: torch.dtype
     ) -> tuple[list[Tensor], LstmState]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 

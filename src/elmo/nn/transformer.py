@@ -114,13 +114,7 @@ class TransformerStack(nn.Module):
         return [self.norm(output).masked_fill(past_end, 0.0) for output in outputs], state
 
     def forward_window(
-        self,
-        inputs: Tensor,
-        keep: Tensor,
-        state: EncoderState,
-        *,
-        dropout: float = 0.0,
-        product_dtype: torch.dtype = torch.float32,
+        self, inputs: Tensor, keep: Tensor, state: EncoderState, dropout: float, product_dtype: torch.dtype
     ) -> tuple[list[Tensor], TransformerState]:
         """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
 

@@ -113,16 +113,11 @@ class Objective(nn.Module):
             distinct = self.bilm.tokens(batch.char_ids, batch.word_ids).float()
         stacks = (self.bilm.left_to_right, self.bilm.right_to_left)
         starts = (state.left_to_right, state.right_to_left)
+        dropout = self.dropout if self.training else 0.0
         sides, ends = [], []
         for stack, start, index in zip(stacks, starts, batch.word_index, strict=True):
             words = F.embedding(index, distinct)
-            layers, end = stack.forward_window(
-                words,
-                batch.keep,
-                start,
-                dropout=self.dropout if self.training else 0.0,
-                product_dtype=self.product_dtype,
-            )
+            layers, end = stack.forward_window(words, batch.keep, start, dropout, self.product_dtype)
             sides.append([words, *layers])
             ends.append(end)
         return sides, BiLMState(ends[0], ends[1])

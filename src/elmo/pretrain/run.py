@@ -77,7 +77,9 @@ class Run:
         words = replace(config.words, num_words=num_words) if config.words else None
         softmax = SoftmaxConfig(num_words, shared=settings.share_softmax)
         self.config = replace(config, words=words, softmax=softmax)
-        self.num_updates = count_updates(settings, corpus)
+        words_per_update = settings.num_rows * settings.num_steps * settings.windows_per_update
+        num_updates = math.ceil(settings.num_epochs * corpus.num_tokens / words_per_update)
+        self.num_updates = min(num_updates, settings.max_updates or num_updates)
         self._word_counts = _count_vocabulary(corpus)
         self.perplexity: float | None = None  # at the last validation, in this process
         self._distillation = None
@@ -238,13 +240,6 @@ class Run:
             kept.add(best[1])
         for name in checkpoints.keys() - kept:
             shutil.rmtree(checkpoints[name])
-
-
-def count_updates(settings: TrainSettings, corpus: PreparedCorpus) -> int:
-    """Return the number of updates of a run."""
-    per_update = settings.num_rows * settings.num_steps * settings.windows_per_update
-    updates = math.ceil(settings.num_epochs * corpus.num_tokens / per_update)
-    return updates if settings.max_updates is None else min(updates, settings.max_updates)
 
 
 def _count_vocabulary(corpus: PreparedCorpus) -> tuple[int, ...]:
