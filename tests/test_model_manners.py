@@ -69,19 +69,6 @@ def test_the_progress_bar_is_shown_only_if_requested(tiny_model, monkeypatch):
     assert all(bar._shown for bar, _ in shown) and shown[-1][1].startswith("5 sentences, ")
 
 
-def test_a_notebook_shows_a_table_of_the_model(fused_model):
-    shown = fused_model._repr_html_()
-    assert shown.startswith("<table>") and "dimensions of the context layer" in shown and "seed 0" in shown
-
-
-def test_tables_of_notebooks_escape_text():
-    from elmo.progress import html_table
-
-    shown = html_table([["<S>", 1234, 0.5]], header=["a&b"], caption="<b>")
-    assert "&lt;S&gt;" in shown and "a&amp;b" in shown and "<b>" not in shown
-    assert "1,234" in shown and "0.500" in shown
-
-
 def test_a_flat_list_of_words_warns_at_the_caller(tiny_model):
     for call in (tiny_model.embed, tiny_model.encode):
         with pytest.warns(UserWarning, match="3 sentences of one word each") as warned:

@@ -30,7 +30,7 @@ from elmo.inference.scoring import SentenceScore, score_batches
 from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
 from elmo.inference.words import DEFAULT_BYTES, CacheInfo
 from elmo.kernels.library import find_library
-from elmo.progress import Advance, html_table, progress_bar
+from elmo.progress import Advance, progress_bar
 from elmo.text.sentence_input import (
     Sentence,
     Tokenizer,
@@ -257,15 +257,6 @@ class Elmo:
         origin = self._checkpoint.origin
         name = origin.get("source", "new")
         return f"Elmo({name!r}, {self.num_layers} layers of {self.dim}, {self.precision}, {self.device})"
-
-    def _repr_html_(self) -> str:
-        rows: list[tuple[str, object]] = [("layers", self.num_layers), ("dimensions", self.dim)]
-        if self.vocabulary is not None:
-            rows.append(("words of the vocabulary", len(self.vocabulary)))
-        if self.context is not None:
-            rows.append(("dimensions of the context layer", self.context.dim))
-        rows += [("precision", self.precision), ("device", self.device), ("state", self.state)]
-        return html_table(rows, caption=f"Elmo {self._checkpoint.origin.get('source', 'new')}")
 
     @overload
     def tokenize(  # type: ignore[overload-overlap]

@@ -1,17 +1,15 @@
 """Progress of long work on stderr: a bar with rate and remaining time once the work has taken two seconds.
 
 The bar appears on a terminal and in a notebook (rich draws both); elsewhere a line is printed now and then.
-Results that notebooks show as tables use `html_table`.
 """
 
 import importlib.util
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from html import escape
 from typing import TYPE_CHECKING, Protocol
 
 from elmo.language import translate
@@ -130,21 +128,3 @@ def _draw(total: float | None) -> "Progress":
     bar.add_task("", total=total, status="")
     bar.start()
     return bar
-
-
-def html_table(rows: Iterable[Sequence[object]], *, header: Sequence[str] = (), caption: str = "") -> str:
-    """Return a table; numbers are aligned right, floats are shown with three decimals, text is escaped."""
-    parts = ["<table>"]
-    if caption:
-        parts.append(f'<caption style="text-align:left">{escape(caption)}</caption>')
-    if header:
-        parts.append(f"<thead><tr>{''.join(f'<th>{escape(name)}</th>' for name in header)}</tr></thead>")
-    parts.append("<tbody>")
-    parts += [f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows]
-    return "\n".join([*parts, "</tbody>", "</table>"])
-
-
-def _cell(value: object) -> str:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    shown = f"{value:.3f}" if isinstance(value, float) else f"{value:,}" if is_number else escape(str(value))
-    return f'<td style="text-align:{"right" if is_number else "left"}">{shown}</td>'

@@ -29,8 +29,7 @@ def test_a_family_learns_and_its_folder_gives_the_same_scores(train_toy, family,
     assert scores.test[metric] > 90, scores.history
     examples, _ = read_examples(str(tmp_path / f"test.{SUFFIXES[family]}"), family, ReadSettings())
     assert load(folder).evaluate(examples) == scores.test
-    shown = load(folder)._repr_html_()
-    assert load(folder).family in shown and load(folder).metric in shown
+    assert load(folder).family in repr(load(folder))
 
 
 @pytest.mark.parametrize(

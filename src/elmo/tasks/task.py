@@ -25,7 +25,6 @@ from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.durable import current_folder, replacing_folder
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
-from elmo.progress import html_table
 from elmo.tasks.examples import Example, TagPrediction, Words, build_example, describe_tags
 from elmo.tasks.families import Labels, TaskNetwork, choose_family
 from elmo.tasks.families.networks import (
@@ -176,10 +175,6 @@ class Task:
     def __repr__(self) -> str:
         shown = f", {len(self.labels)} labels: {', '.join(self.labels[:5])}{', …' if len(self.labels) > 5 else ''}"
         return f"Task({self.family}{shown if self.labels else ''})"
-
-    def _repr_html_(self) -> str:
-        facts = [("family", self.family), ("metric", self.metric), ("labels", ", ".join(self.labels) or "none")]
-        return html_table(facts, caption="Task")
 
     @property
     def family(self) -> str:

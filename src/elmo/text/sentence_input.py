@@ -56,9 +56,7 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
         raise InputError("An empty list was given; give at least one sentence, such as [['I', 'went']].")
     for position, words in enumerate(word_lists):
         if not isinstance(words, list | tuple):
-            raise InputError(
-                f"Sentence {position} is {_describe(words)}; put the words in a list: [['I', 'went']]."
-            )
+            raise InputError(f"Sentence {position} is {_describe(words)}; put the words in a list: [['I', 'went']].")
         check_words(words, f"Sentence {position}")
     return list(map(list, word_lists))
 
