@@ -62,7 +62,7 @@ def test_bytes_that_are_not_utf8_are_named_by_file_and_line(run: Run, model_fold
 
 
 def test_an_argument_that_is_not_utf8(run: Run):
-    message = "The sentence 'na\\udcefve' is not UTF-8"
+    message = "The argument 'na\\udcefve' is not UTF-8"
     assert message in run("embed", "--text", "na\udcefve").message()
 
 

@@ -20,7 +20,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_blocks_cover_all_shards_in_order(folder):
-    corpus = PreparedCorpus.open(folder, verify=True)
+    corpus = PreparedCorpus.open(folder)
     blocks = corpus.blocks()
     assert blocks.dtype == np.int64 and blocks.shape[1] == 3
     pieces = [corpus.shard(shard)[start:stop] for shard, start, stop in blocks]
@@ -61,7 +61,7 @@ def test_damage_is_found_and_named(folder, name):
     content[-1] ^= 1
     path.write_bytes(content)
     with pytest.raises(InputError, match=rf"{name} has a checksum mismatch; prepare the corpus again with --fo"):
-        PreparedCorpus.open(folder, verify=name == "shards/00001.npy")
+        PreparedCorpus.open(folder).read_block(1, 0, 5)
     path.write_bytes(content[:-3])
     with pytest.raises(InputError, match=rf"{name} has [\d,]+ bytes, not [\d,]+; prepare the corpus again"):
         PreparedCorpus.open(folder)
@@ -80,10 +80,6 @@ def test_a_shard_is_compared_when_it_is_first_read(folder):
         corpus.read_block(1, 0, 5)
     path.write_bytes(content)
     assert np.array_equal(corpus.read_block(1, 3, 9), corpus.shard(1)[3:9])
-    for damaged in (content[:200], content[:-1] + b"\xff"):
-        path.write_bytes(damaged)
-        with pytest.raises(InputError, match="00001.npy is truncated, or has word ids that are out of range"):
-            corpus.read_block(1, 3, corpus.manifest["shards"][1]["num_tokens"])
 
 
 @pytest.mark.parametrize(

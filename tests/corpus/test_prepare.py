@@ -240,19 +240,19 @@ def test_ctrl_c_leaves_a_resumable_folder(tmp_path):
     assert kept[0].exists() and not (tmp_path / "out" / "manifest.json").exists()
 
 
-def die(number: int, report) -> None:
+def die(number: int) -> None:
     os.kill(os.getpid(), number)
 
 
-def leave(report) -> None:
+def leave() -> None:
     os._exit(3)
 
 
-def blunder(report) -> None:
+def blunder() -> None:
     raise ZeroDivisionError("a mistake of ours")
 
 
-def refuse(report) -> None:
+def refuse() -> None:
     raise InputError("not this line")
 
 
@@ -266,14 +266,14 @@ def test_a_worker_that_dies_is_reported_with_its_cause():
         ((leave, ()), r"A worker process died \(exit code 3\)"),
     ):
         with Workers(2) as workers, pytest.raises(ElmoError, match=message):
-            list(workers.run([call] * 3, lambda *done: None))
+            list(workers.run([call] * 3))
 
 
 def test_errors_of_workers_keep_their_kind_and_cause():
     with Workers(2) as workers, pytest.raises(InputError, match="^not this line$"):
-        list(workers.run([(refuse, ())], lambda *done: None))
+        list(workers.run([(refuse, ())]))
     with Workers(2) as workers, pytest.raises(RuntimeError, match="ZeroDivisionError: a mistake of ours"):
-        list(workers.run([(blunder, ())], lambda *done: None))
+        list(workers.run([(blunder, ())]))
 
 
 def test_workers_import_no_torch(tmp_path):
@@ -341,7 +341,7 @@ def test_two_runs_do_not_share_a_folder(tmp_path):
 
     (tmp_path / "out" / ".preparing").mkdir(parents=True)
     with (
-        FileLock(tmp_path / "out" / ".preparing" / "lock"),
+        FileLock(tmp_path / "out" / ".preparing" / ".lock"),
         pytest.raises(InputError, match="Another run is writing"),
     ):
         prepare(write_text(tmp_path, "a\n"), tmp_path / "out")

@@ -56,6 +56,8 @@ def read(*paths: Path | str, shard_bytes: int = 1 << 20, **settings) -> list[str
 @pytest.mark.parametrize("kind", ["txt", "jsonl", "parquet"])
 def test_every_format_gives_the_same_documents(tmp_path, kind, ending):
     texts = ["One line.\nAnother — naïve", "שלום 你好", "last\u2028line \u0000"]
+    if kind == "parquet" and ending:
+        pytest.skip("Parquet compresses within the file")
     path = write(tmp_path, kind, ending, texts)
     assert read(path, split="none") == texts
     assert read(path, split="none", shard_bytes=1) == texts
@@ -147,7 +149,7 @@ def test_parquet_faults_are_named(tmp_path):
     path = write(tmp_path, "parquet", "", ["a", "b", "c"])
     with pytest.raises(InputError, match="has no column 'body', only 'id', 'text'"):
         read(path, field="body")
-    with pytest.raises(InputError, match=r"column 'id', holds int64, not text\.$"):
+    with pytest.raises(InputError, match=r"row 1, has 0 in 'id'; text or a list of words"):
         read(path, field="id")
     content = path.read_bytes()
     path.write_bytes(content[:-20])
@@ -194,9 +196,9 @@ def test_files_that_cannot_be_meant_are_refused(tmp_path):
 
 
 def test_endless_text_is_refused(tmp_path, monkeypatch):
-    from elmo.corpus import text
+    from elmo.corpus import rows
 
-    monkeypatch.setattr(text, "LONGEST_DOCUMENT_BYTES", 1 << 20)
+    monkeypatch.setattr(rows, "LONGEST_ROW_BYTES", 1 << 20)
     (tmp_path / "a.txt").write_text("short\n" + "x" * (1 << 20) + "x")
     with pytest.raises(InputError, match=r"a.txt, line 2, is longer than 1 MiB"):
         read(tmp_path / "a.txt")

@@ -90,7 +90,7 @@ def test_corpus_and_run(texts, tmp_path):
     prepare([texts], tmp_path / "corpus", split="lines", vocabulary_size=18, workers=1)
     for folder in mutated_folders(tmp_path / "corpus", tmp_path, seed="corpus", count=COUNT):
         with contextlib.suppress(ElmoError):
-            corpus = PreparedCorpus.open(folder, verify=True)
+            corpus = PreparedCorpus.open(folder)
             assert corpus.num_tokens > 0 and len(corpus.vocabulary) == 17
     start_run(tmp_path / "run", tmp_path / "corpus", read_settings(preset="tiny", changes=TINY)).train(Watcher())
     for folder in mutated_folders(tmp_path / "run", tmp_path, seed="run", count=COUNT):

@@ -82,7 +82,6 @@ def test_every_request_is_in_the_reference():
         "/similarity",
         "/substitutes",
         "/score",
-        "/neighbors",
         "/tasks/{name}",
     ):
         assert f"## POST `{path}`" in page

@@ -21,23 +21,11 @@ import httpx
 from fastapi.testclient import TestClient
 
 from elmo import Elmo
-from elmo.analysis import build_index
 from elmo.serve.app import create_app
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings
 from elmo.tasks import TaskOptions, train
 from tests.tasks.toys import small, write_toy
-
-TEXT = "I went to the bank .\nthe river went to the money\nthe bank of the river\n"
-
-
-@pytest.fixture(scope="session")
-def index_folder(language_model: Elmo, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    pytest.importorskip("faiss")
-    folder = tmp_path_factory.mktemp("indexed")
-    (folder / "text.txt").write_text(TEXT)
-    build_index(language_model, folder / "index", [str(folder / "text.txt")])
-    return folder / "index"
 
 
 @pytest.fixture(scope="session")
@@ -50,9 +38,9 @@ def tagger(language_folder, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def serving(model: Elmo, *, tasks: dict | None = None, index=None, **settings) -> Iterator[TestClient]:
+def serving(model: Elmo, *, tasks: dict | None = None, **settings) -> Iterator[TestClient]:
     """The application in this process."""
-    served = Served({"tiny": ServedModel("tiny", model, index)}, tasks or {})
+    served = Served({"tiny": ServedModel("tiny", model)}, tasks or {})
     app = create_app(Settings(**settings), served)
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
@@ -114,7 +102,7 @@ def _wait_until_ready(process: subprocess.Popen, said: TextIO) -> str:
             raise AssertionError(text)
         if found := re.search(r"serving at (http://\S+/)", text):
             with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{found[1]}readyz", timeout=60).status_code == 200:
+                if httpx.get(f"{found[1]}health", timeout=60).status_code == 200:
                     return found[1]
         time.sleep(0.1)
     raise AssertionError(text)

@@ -3,7 +3,6 @@
 import pytest
 from starlette.routing import Route
 
-from elmo.analysis import CorpusIndex
 from elmo.serve.app import PUBLIC_PATHS
 from elmo.tasks import load
 from tests.serve.conftest import serving
@@ -42,16 +41,16 @@ def list_paths(client) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def locked(language_model, tagger, index_folder):
+def locked(language_model, tagger):
     """A server with a key and with every route there is."""
-    options = {"tasks": {"places": load(tagger)}, "index": CorpusIndex(index_folder), "api_key": "secret"}
+    options = {"tasks": {"places": load(tagger)}, "api_key": "secret"}
     with serving(language_model, **options) as client:
         yield client
 
 
 def test_no_route_and_no_method_is_open_without_the_key(locked):
     paths = list_paths(locked)
-    assert {"/embed", "/neighbors", "/tasks/places", "/metrics", "/v1/models/tiny", "/docs"} <= set(paths)
+    assert {"/embed", "/tasks/places", "/metrics", "/v1/models", "/docs"} <= set(paths)
     for path in (*paths, *UNKNOWN):
         for method in METHODS:
             is_open = is_public(path) and method in ("GET", "HEAD") and path in paths

@@ -11,7 +11,7 @@ from elmo.serve.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
-FLAGS = {"indexes": "--index", "tasks": "--task", "cors_origins": "--cors-origin", "models": "elmo serve my-model",
+FLAGS = {"tasks": "--task", "cors_origins": "--cors-origin", "models": "elmo serve my-model",
          "allowed_hosts": "--allowed-host", "api_key": "ELMO_SERVE_API_KEY"}  # fmt: skip
 OF_ALL_COMMANDS = ("precision", "device", "local_files_only")  # told in docs/cli.md
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from elmo.analysis import CorpusIndex, find_neighbors
 from elmo.serve.served import Served
 from elmo.tasks import load
 from tests.serve.conftest import serving
@@ -43,24 +42,6 @@ def test_a_model_without_a_softmax_is_an_error(tiny_model, path):
 def test_one_word_is_substituted(client):
     answer = client.post("/substitutes", json={"sentence": "I [went to]"})
     assert answer.json()["error"]["message"].startswith("The brackets hold 2 words, 'went to'; mark")
-
-
-def test_neighbors_with_an_index(language_model, index_folder: Path):
-    index = CorpusIndex(index_folder)
-    with serving(language_model, index=index) as client:
-        described = client.get("/models").json()["models"][0]["index"]
-        assert described == {"num_occurrences": index.num_occurrences, "layers": [1, 2]}
-        asked = {"sentence": "by the [bank]", "top_k": 2, "layers": [2]}
-        answer = client.post("/neighbors", json=asked).json()
-        expected = find_neighbors(language_model, "by the [bank]", index, layers=[2], top_k=2).to_dict()
-        (layer,) = answer["layers"]
-        assert [each["text"] for each in layer["neighbors"]] == [
-            each["text"] for each in expected["layers"][0]["neighbors"]
-        ]
-        for each in layer["neighbors"]:
-            assert each["text"][slice(*each["characters"])] == each["word"]
-        wrong = client.post("/neighbors", json={"sentence": "by the [bank]", "layers": [0, 9]})
-        assert wrong.status_code == 400
 
 
 def test_without_tasks_their_list_is_empty(client):

@@ -231,7 +231,7 @@ async def start_computing(model, app):
 async def fill_queue(model, app):
     """Return a request that the model is computing and one that fills the queue."""
     computing, waiting = await start_computing(model, app), asyncio.ensure_future(call(app, BODY))
-    while (await call(app, path="/readyz", method="GET"))[0] != 503:
+    while not app.state.service.batcher._num_words:
         await asyncio.sleep(0.01)
     return computing, waiting
 
@@ -282,7 +282,7 @@ def test_a_clock_that_jumps_changes_nothing(language_model, monkeypatch):
         for jump in (1e6, -1e6, 0):
             monkeypatch.setattr(time, "time", lambda jump=jump: start + jump)
             assert client.post("/v1/embeddings", json={"input": "a bank"}).status_code == 200
-            assert client.get("/readyz").status_code == 200
+            assert client.get("/health").status_code == 200
 
 
 def test_settings_that_cannot_be_are_refused_together():
@@ -296,29 +296,27 @@ def test_settings_that_cannot_be_are_refused_together():
         read_settings(queue_words=5, max_words=10)
 
 
-def test_health_and_readiness(language_model):
+def test_health(language_model):
     with serving(language_model) as client:
         assert client.get("/health").json() == {"status": "ok"}
-        assert client.get("/readyz").json() == {"status": "ready"}
 
 
-def test_readiness_ends_while_the_queue_is_full_and_health_with_the_batcher(language_model):
+def test_health_ends_with_the_batcher(language_model):
     model, app = blocked_app(language_model, queue_words=3, max_words=3)
 
-    async def ask(path):
-        return (await call(app, path=path, method="GET"))[0]
+    async def ask():
+        return (await call(app, path="/health", method="GET"))[0]
 
     async def run():
         async with app.router.lifespan_context(app):
             computing, waiting = await fill_queue(model, app)
-            states = [await ask("/readyz"), await ask("/health")]
+            states = [await ask()]
             model.may_compute.set()
             await computing
             await waiting
-            states.append(await ask("/readyz"))
-        return [*states, await ask("/readyz"), await ask("/health")]
+        return [*states, await ask()]
 
-    assert asyncio.run(run()) == [503, 200, 200, 503, 503]
+    assert asyncio.run(run()) == [200, 503]
 
 
 def test_one_bad_request_does_not_fail_those_computed_with_it(language_model, monkeypatch):

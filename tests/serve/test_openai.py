@@ -23,9 +23,8 @@ def test_the_default_model_is_served_under_its_own_name():
             answer = client.embeddings.create(model=name, input=TEXTS[0])
             np.testing.assert_allclose(answer.data[0].embedding, expected, atol=1e-5)
             assert answer.model == "en-small"
-            assert client.models.retrieve(name).id == "en-small"
         with pytest.raises(openai.NotFoundError, match="There is no model 'ada' here"):
-            client.models.retrieve("ada")
+            client.embeddings.create(model="ada", input="a")
 
 
 @pytest.mark.slow

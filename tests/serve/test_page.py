@@ -23,7 +23,7 @@ pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is no
 from axe_playwright_python.sync_playwright import Axe  # noqa: E402
 
 from elmo import Elmo  # noqa: E402
-from elmo.analysis import build_index, map_senses  # noqa: E402
+from elmo.analysis import map_senses  # noqa: E402
 from elmo.serve.app import create_app  # noqa: E402
 from elmo.serve.served import Served, ServedModel  # noqa: E402
 from elmo.serve.server import bind  # noqa: E402
@@ -63,12 +63,8 @@ class Tagger:
 
 
 @pytest.fixture(scope="module")
-def address(language_model, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    pytest.importorskip("faiss")
-    folder = tmp_path_factory.mktemp("page")
-    (folder / "text.txt").write_text(TEXT)
-    index = build_index(language_model, folder / "index", [str(folder / "text.txt")])
-    served = Served({"tiny": ServedModel("tiny", language_model, index)}, {"places": Tagger()})
+def address(language_model) -> Iterator[str]:
+    served = Served({"tiny": ServedModel("tiny", language_model)}, {"places": Tagger()})
     yield from run_server(Settings(port=0), served)
 
 
@@ -360,15 +356,11 @@ def test_axe_finds_nothing_serious_in_the_page_of_the_api(page, address):
     assert find_faults(page) == []
 
 
-def test_substitutes_and_neighbors_are_those_of_the_server(page, address):
+def test_substitutes_are_those_of_the_server(page, address):
     page.wait_for_selector("#substitutes .side-b li")
     found = ask(address, "substitutes", sentence=BANKS["sentence_b"], top_k=8)
     shown = page.locator("#substitutes .side-b .bar-word").all_inner_texts()
     assert shown == [each["word"] for each in found["substitutes"]]
-    page.select_option("#neighbor-words", "same")
-    found = ask(address, "neighbors", sentence=BANKS["sentence_a"], layers=[2], words="same", top_k=6)
-    texts = [each["text"] for each in found["layers"][0]["neighbors"]]
-    expect(page.locator("#neighbors .side-a .sentence-text")).to_have_text(texts)
 
 
 def test_the_keyboard_is_enough(page):
@@ -450,7 +442,7 @@ def test_the_page_of_the_api_lists_every_route(page, address):
     page.goto(address + "docs")
     page.wait_for_selector("details")
     paths = page.locator("summary code").all_inner_texts()
-    assert {"/v1/embeddings", "/embed", "/senses", "/neighbors", "/tasks/{name}", "/metrics"} <= set(paths)
+    assert {"/v1/embeddings", "/embed", "/senses", "/tasks/{name}", "/metrics"} <= set(paths)
 
 
 def test_the_page_asks_for_the_key_once(browser, language_model):
@@ -464,7 +456,6 @@ def test_the_page_asks_for_the_key_once(browser, language_model):
         page.fill("#key", "secret")
         page.click("dialog button")
         page.wait_for_selector("#pair-cosine")
-        assert "elmo neighbors --build index" in page.inner_text("#neighbors")
         page.click("#tab-tasks")
         assert "elmo serve --task tagger" in page.inner_text("#task-answer")
         page.get_by_role("button", name="curl").click()

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 import signal
 import socket
 import sys
@@ -132,30 +131,6 @@ def test_sigterm_finishes_requests_in_progress(language_folder):
             httpx.get(f"{server.address}health")
 
 
-@pytest.mark.needs("SIGKILL")
-def test_sigterm_answers_earlier_requests(language_folder):
-    """Clients connect and send while the process is paused, so it finds their requests and the signal together."""
-    request = post(b'{"input": "a bank"}')
-    with start_process(language_folder) as server:
-        idle = [connect(server) for _ in range(8)]  # accepted, without a request
-        kept = [connect(server) for _ in range(8)]  # answered once, kept open
-        for connection in kept:
-            connection.sendall(request)
-            while not connection.recv(65536).endswith(b"}}"):
-                pass
-        server.process.send_signal(signal.SIGSTOP)
-        new = [connect(server) for _ in range(16)]  # not accepted yet
-        for connection in (*idle, *kept, *new):
-            connection.sendall(request)
-        time.sleep(0.15)  # so that the server's timers are due too
-        server.process.send_signal(signal.SIGTERM)
-        server.process.send_signal(signal.SIGCONT)
-        for connection in (*idle, *kept, *new):
-            assert read_all(connection).startswith(b"HTTP/1.1 200")
-            connection.close()
-        assert server.process.wait(30) in (0, -signal.SIGTERM)
-
-
 @pytest.mark.slow
 @pytest.mark.needs("SIGKILL")
 def test_sigterm_ends_a_server_with_abandoned_requests(language_folder):
@@ -197,31 +172,15 @@ def test_heads_are_bounded(language_folder):
         assert is_fine(server)
 
 
-@pytest.mark.needs("/proc")
-def test_a_response_that_is_not_read_is_dropped(language_folder):
-    body = json.dumps({"sentences": ["the bank " * 40] * 780, "layers": "all"}).encode()  # 30 MB
-    with start_process(language_folder, "--max-seconds", "3") as server, connect(server) as slow_reader:
-        slow_reader.sendall(post(body).replace(b"/v1/embeddings", b"/embed"))
-        start = slow_reader.recv(12)
-        sockets, deadline = server.sockets(), time.monotonic() + 60
-        while server.sockets() >= sockets and time.monotonic() < deadline:
-            time.sleep(0.1)
-        head, _, rest = (start + read_all(slow_reader)).partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 200")
-        assert len(rest) < int(re.search(rb"content-length: (\d+)", head)[1])
-
-
-def test_idle_connections_are_closed_for_new_ones_and_when_their_time_is_up(language_folder):
-    with start_process(language_folder, "--max-connections", "4", "--max-seconds", "4") as server:
+def test_connections_without_a_request_are_closed(language_folder):
+    with start_process(language_folder) as server:
         idle = [connect(server) for _ in range(5)]
         assert httpx.get(f"{server.address}health", timeout=60).status_code == 200
         idle[4].sendall(b"GET /health HTTP/1.1\r\nHost:")
-        start = time.monotonic()
         for connection in idle:
             with contextlib.suppress(ConnectionError):
                 assert connection.recv(100) == b""
             connection.close()
-        assert time.monotonic() - start < 20
         assert is_fine(server)
 
 
@@ -237,7 +196,6 @@ def test_startup_errors_are_one_line(language_folder, tmp_path, capsys):
                 "max_words is 0; it must be above 0",
             ),
             ((language_folder, "--task", tmp_path), "is not a trained task"),
-            ((language_folder, "--index", tmp_path), "is not an index"),
         ]
         for arguments, message in cases:
             assert main(["serve", *map(str, arguments)]) == 2
@@ -246,6 +204,6 @@ def test_startup_errors_are_one_line(language_folder, tmp_path, capsys):
 
 
 def test_a_missing_package_is_named_with_its_extra(language_folder, capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "orjson", None)
+    monkeypatch.setitem(sys.modules, "fastapi", None)
     assert main(["serve", str(language_folder)]) == 2
     assert install_command("serve") in capsys.readouterr().err

@@ -19,11 +19,12 @@ def test_flags_take_precedence_over_the_environment(monkeypatch):
         "ELMO_SERVE_MODELS": "one 'a folder/two'",
         "ELMO_SERVE_MAX_SECONDS": "5",
         "ELMO_SERVE_LOCAL_FILES_ONLY": "1",
+        "ELMO_SERVE_THREADS": "2",
     }
     set_variables(monkeypatch, variables)
     settings = read_settings(port=9001)
     assert (settings.port, settings.models, settings.max_seconds) == (9001, ("one", "a folder/two"), 5.0)
-    assert settings.host == "127.0.0.1" and settings.local_files_only is True
+    assert settings.host == "127.0.0.1" and settings.local_files_only is True and settings.threads == 2
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_the_key_is_never_shown():
     ("given", "expected"),
     [
         ("my-model", ("my-model", "my-model")),
-        ("a/folder/model.hdf5", ("model", "a/folder/model.hdf5")),
+        ("a/folder/model.hdf5", ("model.hdf5", "a/folder/model.hdf5")),
         ("en=a/folder", ("en", "a/folder")),
         ("a/b=c", ("b=c", "a/b=c")),
         ("", ("", "")),
@@ -72,16 +73,6 @@ def test_served_models_are_opened_and_named(language_folder):
     assert served.model(str(language_folder)) is served.models["language"]
     with pytest.raises(ConfigError, match="Two models would have the name 'language'"):
         open_served(Settings(models=(str(language_folder), str(language_folder)), threads=1))
-
-
-def test_an_index_of_another_model_is_refused(language_folder, tiny_model, tmp_path):
-    pytest.importorskip("faiss")
-    from elmo.analysis import build_index
-
-    (tmp_path / "text.txt").write_text("the bank of the river\n")
-    build_index(tiny_model, tmp_path / "index", [str(tmp_path / "text.txt")])
-    with pytest.raises(ConfigError, match="with a model that is not served"):
-        open_served(Settings(models=(str(language_folder),), indexes=(str(tmp_path / "index"),), threads=1))
 
 
 def test_a_task_shares_the_served_model_it_was_trained_with(language_folder, tagger):

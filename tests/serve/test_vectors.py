@@ -147,7 +147,6 @@ def test_broken_json_is_refused(client, body):
         ("/similarity", {"sentence_a": "a", "sentence_b": "[b]"}, 400, "invalid_input", "has 0 marked words"),
         ("/v1/embeddings", {"input": "a", "model": "ada"}, 404, "model_not_found", "known: tiny."),
         ("/nothing", {}, 404, "not_found", "POST /nothing: Not Found; see /docs"),
-        ("/neighbors", {}, 404, "not_found", "POST /neighbors: Not Found"),
         ("/tasks/ner", {}, 404, "not_found", "POST /tasks/ner: Not Found"),
         ("/models", {}, 405, "method_not_allowed", "POST /models: Method Not Allowed"),
     ],

@@ -5,12 +5,10 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
-from elmo.errors import ElmoError
 from elmo.vectors import VectorSettings, embed_files, writing
 from tests.vectors.conftest import PART_BYTES, WorkerKiller, read_all
 
@@ -39,27 +37,6 @@ def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_f
     assert len(workers()) == 3
     assert "A worker process died (killed by SIGKILL" in caplog.text
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
-
-
-@pytest.mark.slow
-@pytest.mark.needs("SIGKILL")
-def test_a_part_whose_workers_always_die_ends_the_job(tiny_model, text_file, tmp_path, workers):
-    def kill_all(num_words, num_bytes):
-        for process in workers():
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-
-    with pytest.raises(ElmoError, match="A worker process died "):
-        embed_files(
-            tiny_model,
-            [text_file],
-            tmp_path / "out",
-            replace(SETTINGS, part_bytes=100),
-            workers=2,
-            threads=2,
-            progress=kill_all,
-        )
-    assert not (tmp_path / "out" / "manifest.json").exists()
 
 
 @pytest.mark.slow

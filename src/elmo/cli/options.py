@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 from elmo.cli.command import argument, option
 from elmo.corpus.settings import TextSettings
 from elmo.errors import InputError
-from elmo.files.sources import check_text
 from elmo.language import translate
 
 if TYPE_CHECKING:
@@ -229,7 +228,6 @@ class CorpusOptions:
         from elmo.analysis import find_occurrences
         from elmo.analysis.layers import settings_for
 
-        check_text(word, "The word")
         corpus = self.open()
         opened = model.open(corpus, texts=[word])
         occurrences = find_occurrences(

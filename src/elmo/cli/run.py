@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 import click
 
@@ -43,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     from elmo.cli.app import app  # here, because the commands import this module
 
+    for argument in arguments:  # bytes that were not UTF-8 may name a file, but are no text
+        if argument != argument.encode("utf-8", "replace").decode() and not Path(argument).exists():
+            return _fail(f"The argument {argument!r:.60} is not UTF-8; type it in a terminal set to UTF-8.", 2)
     try:
         if _COMPLETION in os.environ:
             from click.shell_completion import shell_complete

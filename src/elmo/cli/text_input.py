@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elmo.corpus.rows import Columns, Row, open_rows
 from elmo.errors import InputError
-from elmo.files.sources import STDIN, BrokenRow, Kind, check_text, find_sources
+from elmo.files.sources import STDIN, BrokenRow, Kind, find_sources
 from elmo.progress import Advance, progress_bar
 
 _PATH_LIKE = re.compile(
@@ -59,8 +59,6 @@ class TextInput:
         for source in self._sources:
             if output is not None and output.exists() and source.name != STDIN and output.samefile(source.path):
                 raise InputError(f"{source.name} is both input and output; give --output another name.")
-        for text in self.texts:
-            check_text(text, "The sentence")
 
     @contextmanager
     def rows(self, unit: str, *, prints: bool = False) -> Iterator[Iterator[Row]]:

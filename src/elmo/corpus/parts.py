@@ -32,14 +32,12 @@ from elmo.corpus.prepared import (
 from elmo.corpus.settings import DEFAULT_VOCABULARY_SIZE, SPECIAL_WORDS, PrepareSettings, read_vocabulary
 from elmo.corpus.text import PartText, cut_sentences, cut_words
 from elmo.errors import InputError
-from elmo.files.durable import FileRecord, atomic_write, write_file
+from elmo.files.durable import atomic_write, write_file
 from elmo.files.work_folder import read_json
-from elmo.files.workers import ProgressCallback
 from elmo.text.vocabulary import format_lines
 
 IDS, WORDS, RECORD = "ids.bin", "words.txt", "record.json"  # the files of a part
 BLOCK_TOKENS = 2048
-_TEXTS_BETWEEN_REPORTS = 1000
 
 
 @dataclass(frozen=True)
@@ -67,30 +65,17 @@ def read_part_record(folder: Path, identity: str) -> PartRecord | None:
     return record if record.identity == identity else None
 
 
-def write_part(
-    part: PartText, settings: PrepareSettings, work: Path, identity: str, report: ProgressCallback
-) -> PartRecord:
+def write_part(part: PartText, settings: PrepareSettings, work: Path, identity: str) -> PartRecord:
     """Tokenize a part and write its folder, complete or not at all. Runs in worker processes."""
     # Numbers are assigned in the order of appearance, at the speed of C.
     numbers: defaultdict[str, int] = defaultdict(count(1).__next__)
     ids = array("I")
-    num_sentences = words_reported = bytes_reported = 0
-
-    def report_progress(num_texts: int) -> None:
-        nonlocal words_reported, bytes_reported
-        num_words, num_bytes = len(ids) - num_sentences, part.input_bytes * num_texts // len(part.texts)
-        report(num_words - words_reported, num_bytes - bytes_reported)
-        words_reported, bytes_reported = num_words, num_bytes
-
-    for number, text in enumerate(part.texts):
-        if number % _TEXTS_BETWEEN_REPORTS == 0:
-            report_progress(number)
+    num_sentences = 0
+    for text in part.texts:
         for sentence in cut_sentences(text, settings):
-            start = len(ids)
-            for words in cut_words(sentence, settings):
+            if words := cut_words(sentence, settings):
+                ids.append(BOS_ID)
                 ids.extend(map(numbers.__getitem__, words))
-            if len(ids) > start:
-                ids.insert(start, BOS_ID)
                 num_sentences += 1
     record = PartRecord(identity, part.number, part.input_bytes, len(ids) - num_sentences, num_sentences)
 
@@ -100,8 +85,6 @@ def write_part(
         write_file(new / IDS, [ids.tobytes()])
         write_file(new / WORDS, ["".join(f"{word}\n" for word in numbers).encode()])
         write_file(new / RECORD, [json.dumps(asdict(record)).encode()])
-        # This also fails if the parent process is gone; then nothing is left behind.
-        report_progress(len(part.texts))
         shutil.rmtree(folder, ignore_errors=True)
     return record
 
@@ -132,15 +115,15 @@ def choose_vocabulary(counts: Mapping[bytes, int], settings: PrepareSettings) ->
     frequent = (word for word in counts if counts[word] >= (settings.min_count or 1))
     # `size` words are enough, even if some words of the text are spelled like the special ones.
     words = [word.decode() for word in sorted(frequent, key=counts.__getitem__, reverse=True)[:size]]
-    own = [word for word in words if word not in SPECIAL_WORDS]
-    if not own:
+    ordinary = [word for word in words if word not in SPECIAL_WORDS]
+    if not ordinary:
         raise InputError(f"No word occurs {settings.min_count} times; choose a lower min_count.")
-    return [*SPECIAL_WORDS, *own][:size]
+    return [*SPECIAL_WORDS, *ordinary][:size]
 
 
 def write_table(
     counts: Mapping[bytes, int], num_sentences: int, vocabulary: Sequence[str], folder: Path
-) -> tuple[dict[str, FileRecord], int]:
+) -> tuple[dict[str, dict[str, Any]], int]:
     """Write the vocabulary and the word table; also return how many words of the corpus are unknown.
 
     BOS gets the vocabulary id of <S>. Words spelled like special words are unknown.
@@ -169,8 +152,8 @@ def write_shard(number: int, part: Path, rows: Mapping[bytes, int], folder: Path
         "number": number,
         "num_tokens": len(tokens),
         "num_blocks": len(starts),
-        "tokens": asdict(_write_npy(folder / tokens_name(number), tokens, "<u4")),
-        "starts": asdict(_write_npy(folder / starts_name(number), starts, "<i8")),
+        "tokens": _write_npy(folder / tokens_name(number), tokens, "<u4"),
+        "starts": _write_npy(folder / starts_name(number), starts, "<i8"),
     }
 
 
@@ -181,7 +164,7 @@ def find_starts(tokens: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
     return np.unique(sentences[following[following < len(sentences)]])
 
 
-def _write_npy(path: Path, array: npt.NDArray[Any], dtype: str) -> FileRecord:
+def _write_npy(path: Path, array: npt.NDArray[Any], dtype: str) -> dict[str, Any]:
     content = io.BytesIO()
     np.save(content, array.astype(dtype))
     return write_file(path, [content.getbuffer()])

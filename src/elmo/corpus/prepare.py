@@ -5,7 +5,6 @@ written last. The result does not depend on the number of workers. Nothing is tr
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -49,8 +48,8 @@ def prepare(
     `files` are text files or tables, compressed or not, patterns such as `texts/*.txt.xz`, or "-" for standard
     input; see PrepareSettings for the other options. The same call resumes one that was stopped. A folder that holds
     this corpus already is opened as it is; another corpus is refused unless `force` is true. `progress` shows a bar,
-    or is called by several threads with the numbers of words and bytes that were done since their last call. Raises
-    InputError or ConfigError for what the caller can fix.
+    or is called with the numbers of words and bytes of each finished part. Raises InputError or ConfigError for what
+    the caller can fix.
     """
     settings = PrepareSettings(
         field=column,
@@ -107,7 +106,9 @@ def _write_parts(
 
         def compute(missing: Iterator[PartText]) -> Iterator[PartRecord]:
             calls: Iterator[Call] = ((parts.write_part, (text, settings, work, identity)) for text in missing)
-            return workers.run(calls, report)
+            for record in workers.run(calls):
+                report(record.num_words, record.input_bytes)
+                yield record
 
         return run_parts(texts, lambda text: finished.get(text.number), compute, inputs, work)
 
@@ -144,7 +145,7 @@ def _write_corpus(
         **description,
         "counts": counts,
         "block_tokens": parts.BLOCK_TOKENS,
-        "files": {name: asdict(record) for name, record in sorted(files.items())},
+        "files": dict(sorted(files.items())),
         "shards": shards,
     }
     CORPUS.finish(output, manifest)

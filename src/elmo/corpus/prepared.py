@@ -16,7 +16,6 @@ SHARDS, VOCABULARY = "shards", "vocabulary.txt"
 # UTF-8 words without separators, their offsets, their counts, their vocabulary ids.
 BYTES, OFFSETS, TOTALS, TARGETS = "words.bin", "word_offsets.npy", "word_counts.npy", "word_targets.npy"
 BOS_ID = 0  # the id before each sentence
-_ID_BYTES = 4
 _COUNTS = (
     "num_words", "num_sentences", "num_tokens", "num_distinct_words", "num_unknown_words", "vocabulary_size",
 )  # fmt: skip
@@ -109,10 +108,10 @@ class PreparedCorpus(WordTable):
         self._verified: set[int] = set()  # shards
 
     @classmethod
-    def open(cls, folder: str | Path, *, verify: bool = False) -> "PreparedCorpus":
+    def open(cls, folder: str | Path) -> "PreparedCorpus":
         """Open a folder; InputError if it holds no complete corpus, or a file is missing or damaged.
 
-        The checksum of a shard's text is verified when `read_block` first reads it, or with `verify` at once.
+        The checksum of a shard's text is verified when `read_block` first reads it.
         """
         folder = Path(folder)
         manifest = CORPUS.read_manifest(folder)
@@ -122,7 +121,7 @@ class PreparedCorpus(WordTable):
                 "make one with elmo prepare."
             )
         shards = {tokens_name(number): record["tokens"] for number, record in enumerate(manifest["shards"])}
-        CORPUS.verify(folder, shards, checksums=verify)
+        CORPUS.verify(folder, shards, checksums=False)
         CORPUS.verify(folder, {name: record for name, record in _list_files(manifest).items() if name not in shards})
         return cls(folder, manifest)
 
@@ -132,26 +131,11 @@ class PreparedCorpus(WordTable):
         return shard
 
     def read_block(self, shard: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
-        """Read the word ids of a block from the disk, shape (stop - start,).
-
-        Unlike a memory map, this raises InputError instead of crashing the process if the file is truncated.
-        """
-        record = self.manifest["shards"][shard]
-        path = self.folder / tokens_name(shard)
+        """Return the word ids of a block, shape (stop - start,); InputError if its shard is damaged."""
         if shard not in self._verified:
-            CORPUS.verify(self.folder, {tokens_name(shard): record["tokens"]})
+            CORPUS.verify(self.folder, {tokens_name(shard): self.manifest["shards"][shard]["tokens"]})
             self._verified.add(shard)
-        header = record["tokens"]["num_bytes"] - _ID_BYTES * record["num_tokens"]
-        try:
-            with path.open("rb") as file:
-                file.seek(header + _ID_BYTES * start)
-                content = file.read(_ID_BYTES * (stop - start))
-        except OSError as error:
-            raise InputError(f"{path} cannot be read ({error.strerror}); {CORPUS.repair}.") from error
-        ids = np.frombuffer(content[: len(content) // _ID_BYTES * _ID_BYTES], dtype="<u4")
-        if len(ids) != stop - start or ids.max(initial=0) > self.num_distinct_words:
-            raise InputError(f"{path} is truncated, or has word ids that are out of range; {CORPUS.repair}.")
-        return ids
+        return self.shard(shard)[start:stop]
 
     def blocks(self) -> npt.NDArray[np.int64]:
         """Return the shard, start and stop of each block, shape (n, 3); all start at a BOS id, none is empty."""

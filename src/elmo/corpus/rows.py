@@ -6,7 +6,6 @@ depend on the text size alone, not on the number of workers, so they are the sam
 
 import itertools
 import json
-import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -43,8 +42,6 @@ class Columns:
     spans: str | None = None
     split: Split = "lines"
     language: str | None = None
-    words: bool = True  # the content may be a list of words instead of a text
-    max_row_bytes: int = LONGEST_ROW_BYTES
 
     def find(self, names: Collection[str]) -> tuple[str, str | None]:
         """Return the columns of the content and of the ids among `names`; ValueError says what is missing."""
@@ -145,15 +142,13 @@ def cut_rows(stream: RowStream, part_bytes: int) -> Iterator[Part]:
 
 @contextmanager
 def report_words(progress: bool | ProgressCallback, remaining_bytes: int) -> Iterator[ProgressCallback]:
-    """Yield a thread-safe progress callback. It moves a bar if `progress` is true, or calls `progress`."""
-    lock = threading.Lock()
+    """Yield a progress callback. It moves a bar if `progress` is true, or calls `progress`."""
     with progress_bar(unit="words", num_bytes=remaining_bytes, shown=progress is True) as advance:
 
         def report(num_words: int, num_bytes: int) -> None:
-            with lock:
-                advance(num_bytes, num_words)
-                if callable(progress):
-                    progress(num_words, num_bytes)
+            advance(num_bytes, num_words)
+            if callable(progress):
+                progress(num_words, num_bytes)
 
         yield report
 
@@ -164,7 +159,6 @@ def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable
     if source.kind == "parquet":
         with open_parquet(source) as table:
             content, id_column = _check_columns(source, table.names, columns)
-            table.check_column(content, or_words=columns.words)
             records = table.read([name for name in (content, id_column, columns.spans) if name is not None])
             yield _split_rows((_make_row(record, columns) for record in records), source, columns), table.bytes_read
     else:
@@ -176,7 +170,7 @@ def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable
 def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
     """Split rows into sentences, or join lines into documents, according to `columns.split`."""
     if columns.split == "none" and source.kind == "txt":
-        yield from _join_documents(rows, columns.max_row_bytes)
+        yield from _join_documents(rows)
         return
     for row in rows:
         if columns.split == "sentences" and isinstance(row, Row) and isinstance(row.content, str):
@@ -186,18 +180,18 @@ def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
             yield row
 
 
-def _join_documents(rows: Rows, max_row_bytes: int) -> Rows:
+def _join_documents(rows: Rows) -> Rows:
     lines: list[Row] = []
     num_bytes = 0
     for row in itertools.chain(rows, [None]):
         if isinstance(row, Row) and isinstance(row.content, str) and row.content.strip():
-            if num_bytes <= max_row_bytes:
+            if num_bytes <= LONGEST_ROW_BYTES:
                 lines.append(row)
             num_bytes += row.num_bytes
             continue
         if lines:
             joined = replace(lines[0], content="\n".join(str(line.content) for line in lines))
-            yield joined if num_bytes <= max_row_bytes else too_long(joined.number, max_row_bytes)
+            yield joined if num_bytes <= LONGEST_ROW_BYTES else too_long(joined.number, LONGEST_ROW_BYTES)
         lines, num_bytes = [], 0
         if isinstance(row, BrokenRow):
             yield row
@@ -207,7 +201,7 @@ def _read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
     """Return the rows of a stream of uncompressed bytes, of any kind but Parquet."""
     if source.kind in ("csv", "tsv"):
         return _read_separated(stream, source, columns)
-    lines = read_lines(stream, longest=columns.max_row_bytes)
+    lines = read_lines(stream, longest=LONGEST_ROW_BYTES)
     if source.kind == "jsonl":
         return (_make_row(record, columns) for record in read_json_lines(lines))
     if source.kind == "conllu":
@@ -224,9 +218,7 @@ def _report_damage(source: Source, rows: Rows) -> Rows:
 
 
 def _check_columns(source: Source, names: Collection[str], columns: Columns) -> tuple[str, str | None]:
-    """Return the columns of the content and of the ids; InputError if a column is missing or there twice."""
-    if len(set(names)) != len(names):
-        raise InputError(f"{source.name} has two columns of one name in {list(names)!r:.80}; rename one of them.")
+    """Return the columns of the content and of the ids; InputError if a column is missing."""
     try:
         return columns.find(names)
     except ValueError as error:
@@ -235,7 +227,7 @@ def _check_columns(source: Source, names: Collection[str], columns: Columns) -> 
 
 def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
     # Bytes that are not text come through as surrogates, so that they break only their own row.
-    content = iter(partial(stream.readline, columns.max_row_bytes), b"")
+    content = iter(partial(stream.readline, LONGEST_ROW_BYTES), b"")
     lines = (line.decode("utf-8", "surrogateescape") for line in content)
     is_tsv = source.kind == "tsv"
     header: list[str] = []
@@ -261,7 +253,7 @@ def _make_row(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRow:
         row = _read_fields(record, columns)
     except ValueError as error:
         return BrokenRow(record.number, str(error))
-    return row if row.num_bytes <= columns.max_row_bytes else too_long(record.number, columns.max_row_bytes)
+    return row if row.num_bytes <= LONGEST_ROW_BYTES else too_long(record.number, LONGEST_ROW_BYTES)
 
 
 def _read_fields(record: Record, columns: Columns) -> Row:
@@ -269,12 +261,11 @@ def _read_fields(record: Record, columns: Columns) -> Row:
     fields = record.fields
     content_name, id_name = columns.find(fields)
     content = "" if fields[content_name] is None else fields[content_name]
-    if isinstance(content, list) and columns.words:
+    if isinstance(content, list):
         if not all(isinstance(word, str) for word in content):
             raise ValueError(f"has {content!r:.40} in {content_name!r}; every word must be a string")
     elif not isinstance(content, str):
-        expected = "text or a list of words" if columns.words else "text"
-        raise ValueError(f"has {content!r:.40} in {content_name!r}; {expected} was expected")
+        raise ValueError(f"has {content!r:.40} in {content_name!r}; text or a list of words was expected")
     row_id = None if id_name is None else fields[id_name]
     if isinstance(row_id, float | list | dict | bool):
         raise ValueError(f"has {row_id!r:.40} in {id_name!r}; a text or a whole number was expected")

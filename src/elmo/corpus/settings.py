@@ -67,7 +67,7 @@ class TextSettings:
 class PrepareSettings(TextSettings):
     """What decides a prepared corpus, apart from the text itself."""
 
-    vocabulary_size: int | None = option(None, "Number of words that the softmax predicts.")
+    vocabulary_size: int | None = option(None, "Number of words that the softmax predicts.", above=len(SPECIAL_WORDS))
     min_count: int | None = option(None, "Instead of a size: keep the words that occur at least N times.", above=0)
     vocabulary: Path | None = option(
         None, "Instead of a size: these words, with <S>, </S> and <UNK>.", "--vocabulary FILE"
@@ -79,11 +79,6 @@ class PrepareSettings(TextSettings):
         deciding = [name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None]
         if len(deciding) > 1:
             faults.append(f"{' and '.join(deciding)} were given together; each decides the vocabulary, so choose one")
-        if self.vocabulary_size is not None and self.vocabulary_size <= len(SPECIAL_WORDS):
-            faults.append(
-                f"vocabulary_size is {self.vocabulary_size}; it must be above {len(SPECIAL_WORDS)}, "
-                f"the number of special words ({', '.join(SPECIAL_WORDS)})"
-            )
         return faults + list_out_of_bounds(self)
 
     def to_dict(self) -> dict[str, Any]:

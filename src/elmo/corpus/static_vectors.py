@@ -4,7 +4,7 @@ From a corpus: co-occurrences of words are counted, and a truncated SVD reduces 
 information. The corpus is streamed; memory is bounded by the number of pairs that are kept.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +21,8 @@ from elmo.extras import require
 from elmo.text.vocabulary import read_word_vectors
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
-_CHUNK_TOKENS = 1 << 21
-_MOST_PAIRS = 150_000_000  # 8 bytes each, 32 while mirroring; beyond this, the rarest are dropped
+_MOST_PAIRS = 150_000_000  # 8 bytes each, 32 in the last sum; beyond this, the rarest are dropped
 _PAIRS_AT_ONCE = 1 << 20  # in float64
-_WORDS_AT_ONCE = 1 << 18
 _NO_ROW = -1
 _CONTEXT_EXPONENT = 0.75  # frequent contexts count a little less, as in word2vec's negative sampling
 _SINGULAR_VALUE_EXPONENT = 0.5
@@ -74,7 +72,7 @@ class StaticVectors:
 
 
 def make_static_vectors(
-    corpus: str | Path | PreparedCorpus,
+    corpus: PreparedCorpus,
     *,
     num_words: int = NUM_WORDS,
     dim: int = DIM,
@@ -90,36 +88,34 @@ def make_static_vectors(
     for module in ("scipy.sparse", "sklearn"):
         require(module, "fuse", "The computation of static vectors")
     for name, value in (("num_words", num_words), ("dim", dim), ("window", window)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise InputError(f"{name} is {value!r}; it must be a whole number, 1 or more.")
-    opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
-    words = count_words(opened, num_words=num_words, lowercase=lowercase)
+        if value < 1:
+            raise InputError(f"{name} is {value}; it must be 1 or more.")
+    words = count_words(corpus, num_words=num_words, lowercase=lowercase)
     if dim >= len(words.words):
         raise InputError(
-            f"dim is {dim:,}; it must be less than the number of words of {opened.folder}, {len(words.words):,}. "
+            f"dim is {dim:,}; it must be less than the number of words of {corpus.folder}, {len(words.words):,}. "
             "Prepare more text, or use fewer dimensions."
         )
     from sklearn.utils.extmath import randomized_svd
 
-    matrix = _weigh(count_pairs(opened, words, window=window, advance=advance))
+    matrix = _weigh(count_pairs(corpus, words, window=window, advance=advance))
     left, values, _ = randomized_svd(matrix, dim, n_iter=_POWER_ITERATIONS, random_state=seed)
     vectors = np.asarray(left * values**_SINGULAR_VALUE_EXPONENT, dtype=np.float32)  # (V, dim)
     return _finish(words, range(len(words.words)), vectors, lowercase)
 
 
 def read_static_vectors(
-    path: str | Path, corpus: str | Path | PreparedCorpus, *, num_words: int = NUM_WORDS, lowercase: bool = True
+    path: str | Path, corpus: PreparedCorpus, *, num_words: int = NUM_WORDS, lowercase: bool = True
 ) -> StaticVectors:
     """Read vectors from a GloVe or word2vec text file; words and frequencies come from the corpus."""
-    opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
-    words, path = count_words(opened, num_words=num_words, lowercase=lowercase), Path(path)
-    by_word = read_word_vectors(path, {*words.words, *words.forms})
+    words = count_words(corpus, num_words=num_words, lowercase=lowercase)
+    by_word = read_word_vectors(Path(path), {*words.words, *words.forms})
     vectors = {}
     for row, (key, form) in enumerate(zip(words.words, words.forms, strict=True)):
         if key in by_word or form in by_word:
             vectors[row] = by_word[key] if key in by_word else by_word[form]
     if len(vectors) < 2:
-        raise InputError(f"{path} has vectors for {len(vectors)} words of {opened.folder}; two or more are needed.")
+        raise InputError(f"{path} has vectors for {len(vectors)} words of {corpus.folder}; two or more are needed.")
     return _finish(words, list(vectors), np.stack(list(vectors.values())), lowercase)
 
 
@@ -168,33 +164,17 @@ def count_pairs(
     import scipy.sparse
 
     shape = (len(words.words), len(words.words))
-    pending: list[Any] = []  # of decreasing size; adding only matrices of similar size limits the work
+    total = scipy.sparse.csr_matrix(shape, dtype=np.float32)  # the upper triangle
     smallest = 0.0
-    for ids in _read_chunks(corpus):
-        pending.append(_count_chunk(ids, words.row_of_id, window, shape))
-        while len(pending) > 1 and pending[-2].nnz < 2 * pending[-1].nnz:
-            pending.append(pending.pop() + pending.pop())
-        smallest = _drop_rare(pending[0], smallest, window)
+    for shard, record in enumerate(corpus.manifest["shards"]):
+        ids = corpus.read_block(shard, 0, record["num_tokens"])
+        total = total + _count_shard(ids, words.row_of_id, window, shape)
+        while total.nnz > _MOST_PAIRS:  # drop the rarest
+            smallest = 2 * smallest or 1 / window
+            total.data[total.data < smallest] = 0
+            total.eliminate_zeros()
         advance(len(ids))
-    total = pending.pop() if pending else scipy.sparse.csr_matrix(shape, dtype=np.float32)
-    while pending:
-        total = pending.pop() + total
-    _drop_rare(total, smallest, window)
-    return _mirror(total)
-
-
-def _drop_rare(pairs: Any, smallest: float, window: int) -> float:
-    """Drop the rarest pairs, in place, while there are more than _MOST_PAIRS; return the smallest count kept."""
-    while pairs.nnz > _MOST_PAIRS:
-        smallest = 2 * smallest or 1 / window
-        pairs.data[pairs.data < smallest] = 0
-        pairs.eliminate_zeros()
-    return smallest
-
-
-def _mirror(triangle: Any) -> Any:
-    """Return the symmetric matrix of an upper triangle; a pair takes 8 bytes in each triangle and 16 in the result."""
-    return triangle + triangle.T.tocsr()
+    return total + total.T.tocsr()
 
 
 def _group_spellings(
@@ -202,34 +182,19 @@ def _group_spellings(
 ) -> tuple[list[str], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Return the keys, the key of each word id, and the id of the most frequent spelling of each key."""
     numbers: dict[str, int] = {}
-    key_of_id = np.zeros(len(counts), dtype=np.int64)
-    for start in range(0, len(counts), _WORDS_AT_ONCE):
-        stop = min(start + _WORDS_AT_ONCE, len(counts))
-        spelled = corpus.words(np.arange(start, stop))
-        keys = (word.lower() for word in spelled) if lowercase else iter(spelled)
-        key_of_id[start:stop] = [numbers.setdefault(key, len(numbers)) for key in keys]
+    words = corpus.words(np.arange(len(counts)))
+    keys = (word.lower() for word in words) if lowercase else iter(words)
+    key_of_id = np.array([numbers.setdefault(key, len(numbers)) for key in keys], dtype=np.int64)
     form_ids = np.zeros(len(numbers), dtype=np.int64)
     order = np.argsort(counts, kind="stable")  # the most frequent spelling is written last
     form_ids[key_of_id[order]] = order
     return list(numbers), key_of_id, form_ids
 
 
-def _read_chunks(corpus: PreparedCorpus) -> Iterator[npt.NDArray[np.uint32]]:
-    """Yield the word ids of whole blocks, about _CHUNK_TOKENS at a time."""
-    blocks = corpus.blocks()
-    for shard in np.unique(blocks[:, 0]).tolist():
-        own = blocks[blocks[:, 0] == shard]
-        start = int(own[0, 1])
-        for stop in own[:, 2].tolist():
-            if stop - start >= _CHUNK_TOKENS or stop == own[-1, 2]:
-                yield corpus.read_block(shard, start, stop)
-                start = stop
-
-
-def _count_chunk(
+def _count_shard(
     ids: npt.NDArray[np.uint32], row_of_id: npt.NDArray[np.int32], window: int, shape: tuple[int, int]
 ) -> Any:
-    """Return the upper triangle of the counts of one chunk."""
+    """Return the upper triangle of the counts of one shard."""
     import scipy.sparse
 
     sentences = np.cumsum(ids == BOS_ID, dtype=np.int32)

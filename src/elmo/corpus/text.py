@@ -4,10 +4,8 @@ The same files make the same parts in every run. A part ends where a line or a r
 sequence, at the end of a document.
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from pathlib import Path
 
 from elmo.corpus.rows import Columns, RowStream, cut_rows
@@ -15,10 +13,6 @@ from elmo.corpus.settings import SHARD_BYTES, Split, TextSettings
 from elmo.files.sources import BrokenRow, Source, find_sources
 from elmo.text.tokenize import split_sentences
 from elmo.text.units import Tokenization
-
-LONGEST_DOCUMENT_BYTES = 64 << 20
-_CHARACTERS_AT_ONCE = 1 << 20  # words with offsets take a hundred times the memory of the text
-_WHITESPACE = re.compile(r"\s")
 
 
 @dataclass(frozen=True)
@@ -33,7 +27,7 @@ class PartText:
 def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int = SHARD_BYTES) -> Iterator[PartText]:
     """Read all sources in order and yield their parts; InputError names the line or row that is broken."""
     split: Split = "none" if settings.split == "none" else "lines"
-    columns = Columns(settings.field, split=split, words=False, max_row_bytes=LONGEST_DOCUMENT_BYTES)
+    columns = Columns(settings.field, split=split)
     for part in cut_rows(RowStream(sources, columns), part_bytes):
         texts = []
         for entry in part.entries:
@@ -48,7 +42,7 @@ def read_sentences(names: Sequence[str], settings: TextSettings, *, stdin_copy: 
     """Yield the words of every sentence of some files, without preparing them; empty ones are left out."""
     for part in cut_parts(find_sources(names, stdin_copy), settings):
         for sentence in (sentence for text in part.texts for sentence in cut_sentences(text, settings)):
-            if words := [word for piece in cut_words(sentence, settings) for word in piece]:
+            if words := cut_words(sentence, settings):
                 yield words
 
 
@@ -63,15 +57,8 @@ def cut_sentences(text: str, settings: TextSettings) -> Iterator[str]:
             yield from split_sentences(line, language=settings.language or "en")
 
 
-def cut_words(sentence: str, settings: TextSettings) -> Iterator[list[str]]:
-    """Yield the words of a sentence, in one list unless it is huge."""
-    split = Tokenization(settings.tokenization)
+def cut_words(sentence: str, settings: TextSettings) -> list[str]:
+    """Return the words of a sentence."""
     if sentence.isspace():
-        return
-    start = 0
-    while start + _CHARACTERS_AT_ONCE < len(sentence):
-        space = _WHITESPACE.search(sentence, start + _CHARACTERS_AT_ONCE)
-        end = space.start() if space else len(sentence)
-        yield list(map(itemgetter(0), split(sentence[start:end])))
-        start = end
-    yield list(map(itemgetter(0), split(sentence[start:] if start else sentence)))
+        return []
+    return [word for word, _, _ in Tokenization(settings.tokenization)(sentence)]

@@ -11,30 +11,19 @@ import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from elmo.errors import InputError
 
 if TYPE_CHECKING:
     import hashlib
 
-    from filelock import BaseFileLock
-
 LOCK = ".lock"  # lock file name for folders with a single writer
 REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
 _REMOVED = ".removed"  # file inside REPLACEMENT that lists the files to delete from the target folder
 _LEFTOVER = re.compile(r"\.(.+\.)?saving-[0-9a-f-]+")
 _READ_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class FileRecord:
-    """The size and checksum of a written file."""
-
-    num_bytes: int
-    sha256: str
 
 
 def _new_sha256(content: bytes = b"") -> "hashlib._Hash":
@@ -53,7 +42,7 @@ def sha256_of(path: Path, advance: Callable[[int], None] = lambda num_bytes: Non
     return digest.hexdigest()
 
 
-def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> FileRecord:
+def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str, Any]:
     """Write the chunks in order, wait until they are on the disk, and return their size and sha256."""
     digest = _new_sha256()
     num_bytes = 0
@@ -64,7 +53,7 @@ def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> FileRecord:
             num_bytes += len(chunk)
         file.flush()
         os.fsync(file.fileno())
-    return FileRecord(num_bytes, digest.hexdigest())
+    return {"num_bytes": num_bytes, "sha256": digest.hexdigest()}
 
 
 def replace_file(path: Path, content: bytes) -> None:
@@ -271,25 +260,22 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def take_lock(path: Path, refusal: str) -> "BaseFileLock":
-    """Take a lock, which the caller releases; InputError with the message `refusal` if another process has it."""
+@contextmanager
+def holding(folder: Path, refusal: str, *written: Path) -> Iterator[None]:
+    """Lock a folder, and remove stale files there and in the folders `written`.
+
+    Raises InputError with the message `refusal` if another process has the lock.
+    """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(path, timeout=0)
+    lock = FileLock(folder / LOCK, timeout=0)
     try:
         lock.acquire()
     except Timeout as error:
         raise InputError(refusal) from error
-    return lock
-
-
-@contextmanager
-def holding(folder: Path, refusal: str, *written: Path) -> Iterator[None]:
-    """Lock a folder; remove stale files there and in the folders `written`."""
-    lock = take_lock(folder / LOCK, refusal)
     try:
-        for each in (folder, *written):
-            remove_stale(each)
+        for written_folder in (folder, *written):
+            remove_stale(written_folder)
         yield
     finally:
         lock.release()

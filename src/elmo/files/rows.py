@@ -5,24 +5,15 @@ A row that cannot be read becomes a BrokenRow, so that each caller decides wheth
 
 import csv
 import json
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import IO, Any, BinaryIO, TypeAlias, cast
+from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.extras import require
-from elmo.files.sources import (
-    CONVERT_ADVICE,
-    BrokenRow,
-    Place,
-    Source,
-    damage_reported,
-    decompress,
-)
+from elmo.files.sources import CONVERT_ADVICE, BrokenRow, Place, Source, damage_reported
 
 LONGEST_ROW_BYTES = 16 << 20  # what is tokenized at once must fit into memory several times over
 QUOTING_ADVICE = "a quote that opens a cell must close it, and a quote inside such a cell is written twice"
@@ -120,13 +111,6 @@ class ParquetTable:
         self._num_done = 0
         self.names: list[str] = opened.schema_arrow.names
 
-    def check_column(self, name: str, *, or_words: bool = False) -> None:
-        """Raise InputError if a column holds no text (nor lists of words)."""
-        arrow_type = self._opened.schema_arrow.field(name).type
-        if not _is_text(arrow_type, or_words=or_words):
-            expected = "text or lists of words" if or_words else "text"
-            raise InputError(f"{self._source.name}, column {name!r}, holds {arrow_type}, not {expected}.")
-
     def read(self, columns: Sequence[str]) -> Records:
         """Yield the rows, numbered from 1, with some of their columns."""
         with damage_reported(self._source, lambda: f"after row {self._num_done:,}"):
@@ -148,24 +132,10 @@ class ParquetTable:
 
 @contextmanager
 def open_parquet(source: Source) -> Iterator[ParquetTable]:
-    """Open a Parquet file, compressed as a whole or not."""
+    """Open a Parquet file."""
     require("pyarrow", "data", source.name)
     parquet = import_module("pyarrow.parquet")
     with ExitStack() as stack:
-        opened: IO[bytes] = stack.enter_context(source.path.open("rb"))
         with damage_reported(source):
-            if source.compression is not None:
-                # The end of a Parquet file is read first, so a compressed one is unpacked as a whole.
-                packed, opened = opened, stack.enter_context(tempfile.TemporaryFile())
-                shutil.copyfileobj(decompress(cast(BinaryIO, packed), source.compression), opened)
-            table = stack.enter_context(parquet.ParquetFile(opened))
-        yield ParquetTable(source, table)
-
-
-def _is_text(arrow_type: Any, *, or_words: bool) -> bool:
-    types = import_module("pyarrow.types")
-    if types.is_dictionary(arrow_type):
-        return _is_text(arrow_type.value_type, or_words=False)
-    if or_words and (types.is_list(arrow_type) or types.is_large_list(arrow_type)):
-        return _is_text(arrow_type.value_type, or_words=False)
-    return bool(types.is_string(arrow_type) or types.is_large_string(arrow_type) or arrow_type == "string_view")
+            opened = stack.enter_context(parquet.ParquetFile(source.path))
+        yield ParquetTable(source, opened)

@@ -86,10 +86,10 @@ class InputFile:
     sha256: str
 
     @classmethod
-    def of(cls, source: Source, advance: Callable[[int], None] = lambda num_bytes: None) -> "InputFile":
-        """Describe a file by the checksum of all its bytes; `advance` gets the bytes read."""
+    def of(cls, source: Source) -> "InputFile":
+        """Describe a file by the checksum of all its bytes."""
         stat = source.path.stat()
-        return cls(source, stat.st_size, stat.st_mtime_ns, sha256_of(source.path, advance))
+        return cls(source, stat.st_size, stat.st_mtime_ns, sha256_of(source.path))
 
     def is_changed(self) -> bool:
         """Return whether the file was written to since."""
@@ -126,30 +126,24 @@ def find_sources(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = 
     return sources
 
 
-def expand_pattern(name: str, *, advice: str = "") -> Iterable[str]:
-    """Return the files that a name or a pattern such as `texts/*.txt` means, sorted.
-
-    `advice` says what to do if no file matches.
-    """
+def expand_pattern(name: str) -> Iterable[str]:
+    """Return the files that a name or a pattern such as `texts/*.txt` means, sorted."""
     if name == STDIN or Path(name).exists() or not glob.has_magic(name):
         return [name]
     # Path.glob would change how a name is spelled, and accepts no pattern that begins at the root.
     paths = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())  # noqa: PTH207
     if not paths:
-        raise InputError(f"No file matches {name!r}{f'; {advice}' if advice else ''}.")
+        raise InputError(f"No file matches {name!r}.")
     return paths
 
 
-def describe_file(name: str, kind: Kind | None = None, *, advice: str = "") -> Source:
-    """Return a file with its format: `kind`, or the one of its extension, or plain text.
-
-    Raises InputError if there is no such file, with `advice` on what to do.
-    """
+def describe_file(name: str, kind: Kind | None = None) -> Source:
+    """Return a file with its format: `kind`, or the one of its extension, or plain text."""
     path = Path(name)
     if path.is_dir():
         raise InputError(f"{name} is a folder; name the files in it, for example '{path / '*.txt'}'.")
     if not path.exists():
-        raise InputError(f"No such file: {name!r}{f'; {advice}' if advice else ''}.")
+        raise InputError(f"No such file: {name!r}.")
     extension, compression = split_extensions(path)
     return Source(name, path, kind or (cast(Kind, extension) if extension in get_args(Kind) else "txt"), compression)
 
@@ -172,14 +166,6 @@ def check_outside(paths: Iterable[Path], output: Path) -> None:
             )
 
 
-def check_text(text: str, name: str) -> None:
-    """Raise InputError for a command-line argument whose bytes were not UTF-8; `name` is the option."""
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"{name} {text!r:.60} is not UTF-8; type it in a terminal set to UTF-8.") from error
-
-
 def open_stdin() -> BinaryIO:
     """Return standard input; InputError if it is closed."""
     if sys.stdin is None:
@@ -187,8 +173,8 @@ def open_stdin() -> BinaryIO:
     return sys.stdin.buffer
 
 
-def open_inputs(sources: Iterable[Source], advance: Callable[[int], None] = lambda num_bytes: None) -> list[InputFile]:
-    """Copy standard input to where its source expects it, and describe all files; `advance` gets the bytes read."""
+def open_inputs(sources: Iterable[Source]) -> list[InputFile]:
+    """Copy standard input to where its source expects it, and describe all files."""
     inputs = []
     for source in sources:
         if source.name == STDIN:
@@ -196,7 +182,7 @@ def open_inputs(sources: Iterable[Source], advance: Callable[[int], None] = lamb
                 shutil.copyfileobj(open_stdin(), copy)
         if not source.path.is_file():
             raise InputError(f"{source.name} is a pipe or a device; pass its content on standard input (-).")
-        inputs.append(InputFile.of(source, advance))
+        inputs.append(InputFile.of(source))
     return inputs
 
 
@@ -214,11 +200,11 @@ def open_stream(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
         return
     with ExitStack() as stack:
         packed = stack.enter_context(source.path.open("rb"))
-        stream = stack.enter_context(decompress(packed, source.compression))
+        stream = stack.enter_context(_decompress(packed, source.compression))
         yield stream, packed.tell if source.path.is_file() else lambda: 0  # a pipe cannot tell
 
 
-def decompress(packed: BinaryIO, compression: Compression | None) -> BinaryIO:
+def _decompress(packed: BinaryIO, compression: Compression | None) -> BinaryIO:
     """Return a stream of the uncompressed bytes."""
     if compression is None:
         return packed
@@ -324,16 +310,14 @@ class Lines:
 
     GIVEN = "--text"
 
-    def __init__(
-        self, path: str | Path, *, texts: Sequence[str] | None = None, encoding: str = "utf-8", advice: str = ""
-    ) -> None:
-        """`texts` are read instead of a file; `advice` says what to name if there is no such file."""
+    def __init__(self, path: str | Path, *, texts: Sequence[str] | None = None, encoding: str = "utf-8") -> None:
+        """`texts` are read instead of a file."""
         self.path = str(path) if texts is None else self.GIVEN
         self.name = "standard input" if self.path == STDIN else self.path
         self.number = 0
         self._ahead: list[str] = []
         if texts is None:
-            self._lines = self._read(encoding, advice)
+            self._lines = self._read(encoding)
         else:
             self._lines = (line for text in texts for line in text.split("\n"))
 
@@ -364,9 +348,9 @@ class Lines:
         self.number += 1
         return line
 
-    def _read(self, encoding: str, advice: str) -> Iterator[str]:
+    def _read(self, encoding: str) -> Iterator[str]:
         is_stdin = self.path == STDIN
-        source = Source(STDIN, Path()) if is_stdin else describe_file(self.path, "txt", advice=advice)
+        source = Source(STDIN, Path()) if is_stdin else describe_file(self.path, "txt")
         number = 0
         with open_stream(source) as (stream, _), damage_reported(source, lambda: f"after line {number:,}"):
             for line in read_lines(stream if encoding == "utf-8" else _transcode(stream, self.name, encoding)):

@@ -15,15 +15,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from elmo.errors import InputError
-from elmo.files.durable import is_leftover, remove, remove_stale, replace_file, sha256_of, sync, take_lock
+from elmo.files.durable import LOCK, holding, is_leftover, remove, replace_file, sha256_of, sync
 from elmo.files.sources import InputFile
 
 logger = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
-_PLAN, _LOCK = "plan.json", "lock"
+_PLAN = "plan.json"
 _OTHER_INPUTS = "its input files are not those given now"
 _COPIES = "stdin"  # begins the names of copies of standard input in the work folder
 Description = Mapping[str, Any]
@@ -53,18 +53,17 @@ class FolderKind:
         is_new = not output.exists()
         work = output / self.work
         work.mkdir(parents=True, exist_ok=True)
-        lock = take_lock(work / _LOCK, f"Another run is writing to {output}; wait for it or choose another folder.")
-        try:
-            remove_stale(output)
-            yield
-        finally:
-            lock.release()
-            # Without the work folder, files of an unfinished run would seem foreign.
-            has_progress = any(work.glob("part-*")) or any(self._list_own(output))
-            if (output / MANIFEST).exists() or not has_progress:
-                shutil.rmtree(work, ignore_errors=True)
-            if is_new and not any(output.iterdir()):
-                output.rmdir()
+        refusal = f"Another run is writing to {output}; wait for it or choose another folder."
+        with holding(work, refusal, output):
+            try:
+                yield
+            finally:
+                # Without the work folder, files of an unfinished run would seem foreign.
+                has_progress = any(work.glob("part-*")) or any(self._list_own(output))
+                if (output / MANIFEST).exists() or not has_progress:
+                    shutil.rmtree(work, ignore_errors=True)
+                if is_new and not any(output.iterdir()):
+                    output.rmdir()
 
     def _list_own(self, output: Path) -> list[Path]:
         return sorted(entry for entry in output.iterdir() if self.own.fullmatch(entry.name))
@@ -148,7 +147,7 @@ class FolderKind:
             self.clear(output)
         for entry in work.iterdir():
             is_record = entry.name.startswith("part-") and not is_fresh
-            if entry.name not in (_PLAN, _LOCK) and not entry.name.startswith(_COPIES) and not is_record:
+            if entry.name not in (_PLAN, LOCK) and not entry.name.startswith(_COPIES) and not is_record:
                 remove(entry)
         return True
 
@@ -189,17 +188,8 @@ def _find_differences(old: Description, new: Description) -> list[str]:
     return differences if old["inputs"] == new["inputs"] else [*differences, _OTHER_INPUTS]
 
 
-class PartRecord(Protocol):
-    """What is known of a finished part; every kind of folder adds its own counts."""
-
-    @property
-    def number(self) -> int:
-        """Position among the parts, from 0."""
-        ...
-
-
 _Part = TypeVar("_Part")
-_Record = TypeVar("_Record", bound=PartRecord)
+_Record = TypeVar("_Record", bound=Any)  # has a `number`, the position among the parts
 
 
 def run_parts(

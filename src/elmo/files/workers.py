@@ -8,6 +8,7 @@ import itertools
 import logging
 import os
 import pickle
+import queue
 import re
 import signal
 import socket
@@ -24,7 +25,7 @@ from elmo.errors import ElmoError, InputError, first_line
 from elmo.extras import require
 
 ProgressCallback: TypeAlias = Callable[[int, int], None]  # (words, bytes) processed since the last call
-Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # (function, args); the callback is appended to args
+Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # (function, args)
 
 logger = logging.getLogger(__name__)
 
@@ -63,11 +64,11 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, calls: Iterable[Call], report: ProgressCallback = lambda num_words, num_bytes: None) -> Iterator[Any]:
+    def run(self, calls: Iterable[Call]) -> Iterator[Any]:
         """Yield the results as they come, in any order; `calls` is consumed lazily, at most `num_workers + 1` ahead."""
         if self.num_workers == 1:
             for function, arguments in calls:
-                yield function(*arguments, report)
+                yield function(*arguments)
             return
         waiting = iter(calls)
         pending: set[Future[Any]] = set()
@@ -75,7 +76,7 @@ class Workers:
             try:
                 while True:
                     for call in itertools.islice(waiting, self.num_workers + 1 - len(pending)):
-                        pending.add(threads.submit(self._work, call, report))
+                        pending.add(threads.submit(self._work, call))
                     if not pending:
                         return
                     finished, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -86,11 +87,11 @@ class Workers:
                 self.close()
                 raise
 
-    def _work(self, call: Call, report: ProgressCallback) -> Any:
+    def _work(self, call: Call) -> Any:
         for attempt in itertools.count(1):
             worker = self._acquire_worker()
             try:
-                result = worker.work(call, report)
+                result = worker.work(call)
             except WorkerDiedError as error:
                 if attempt == _ATTEMPTS or self._is_closed:
                     raise
@@ -129,22 +130,18 @@ class _Worker:
             start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its workers
         )
 
-    def work(self, call: Call, report: ProgressCallback) -> Any:
+    def work(self, call: Call) -> Any:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None and stdout is not None
         try:
             pickle.dump(call, stdin, pickle.HIGHEST_PROTOCOL)
             stdin.flush()
-            while True:
-                message, value = pickle.load(stdout)
-                if message == "report":
-                    report(*value)
-                elif message == "result":
-                    return value
-                else:
-                    raise value
-        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as error:
-            raise WorkerDiedError(self._describe_death()) from error
+            result, error = pickle.load(stdout)
+        except (EOFError, BrokenPipeError, pickle.UnpicklingError) as death:
+            raise WorkerDiedError(self._describe_death()) from death
+        if error is not None:
+            raise error
+        return result
 
     def _describe_death(self) -> str:
         code = self._process.wait()
@@ -172,31 +169,35 @@ def count_cores() -> int:
 
 
 def serve() -> None:
-    """Worker main loop: read calls from standard input and write their results, until the input ends."""
-    received = sys.stdin.buffer
+    """Run the calls on standard input and write their results, as long as the calling process lives."""
+    calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
     # Redirect stdout to stderr so that library output cannot corrupt the pickle stream.
     sent = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
-    def send(message: str, value: Any) -> None:
-        pickle.dump((message, value), sent, pickle.HIGHEST_PROTOCOL)
-        sent.flush()
-
-    while True:
+    def receive() -> None:
         try:
-            function, arguments = pickle.load(received)
-        except EOFError:
-            return
-        try:
-            result = function(*arguments, lambda *done: send("report", done))
-        except BrokenPipeError:
-            return  # the calling process is gone
-        except (ElmoError, OSError) as error:
-            send("error", error)
+            while True:
+                calls.put(pickle.load(sys.stdin.buffer))
+        except EOFError:  # the calling process is gone; nobody needs what is computed now
+            pass
         except Exception:
-            send("error", RuntimeError(f"a worker process failed:\n{traceback.format_exc()}"))
-        else:
-            send("result", result)
+            traceback.print_exc()
+        os._exit(1)
+
+    threading.Thread(target=receive, daemon=True).start()
+    while True:
+        function, arguments = calls.get()
+        result: Any = None
+        error: Exception | None = None
+        try:
+            result = function(*arguments)
+        except (ElmoError, OSError) as raised:
+            error = raised
+        except Exception:
+            error = RuntimeError(f"a worker process failed:\n{traceback.format_exc()}")
+        pickle.dump((result, error), sent, pickle.HIGHEST_PROTOCOL)
+        sent.flush()
 
 
 class RayWorkers:
@@ -227,9 +228,7 @@ class RayWorkers:
         """Return how many units of a resource, such as CPU or GPU, the cluster has."""
         return int(self._ray.cluster_resources().get(resource, 1))
 
-    def run(
-        self, calls: Iterable[Call], report: ProgressCallback, *, num_workers: int, num_cpus: int, num_gpus: int = 0
-    ) -> Iterator[Any]:
+    def run(self, calls: Iterable[Call], *, num_workers: int, num_cpus: int, num_gpus: int = 0) -> Iterator[Any]:
         """Yield the results as they come, in any order; each worker has one call at a time."""
         remote = self._ray.remote(_RayWorker).options(
             max_restarts=-1, max_task_retries=_ATTEMPTS, num_cpus=num_cpus, num_gpus=num_gpus
@@ -246,17 +245,15 @@ class RayWorkers:
                     return
                 finished, _ = self._ray.wait(list(running), num_returns=1)
                 del running[finished[0]]
-                result, done = self._get(finished[0])
-                report(*done)
-                yield result
+                yield self._get(finished[0])
         finally:
             for worker in workers:
                 self._ray.kill(worker)
 
-    def _get(self, reference: Any) -> tuple[Any, tuple[int, int]]:
+    def _get(self, reference: Any) -> Any:
         exceptions = self._ray.exceptions
         try:
-            result: tuple[Any, tuple[int, int]] = self._ray.get(reference)
+            return self._ray.get(reference)
         except exceptions.RayTaskError as error:
             if isinstance(error.cause, ElmoError | OSError):
                 raise error.cause from error
@@ -266,18 +263,15 @@ class RayWorkers:
                 f"A Ray worker died and could not be replaced ({first_line(error)}); the finished parts are kept, so "
                 "run the same command again."
             ) from error
-        return result
 
 
 class _RayWorker:
     """Ray actor that executes calls."""
 
-    def work(self, call: Call) -> tuple[Any, tuple[int, int]]:
-        """Return the result of a call and the sums of its reports."""
-        reports = [(0, 0)]
+    def work(self, call: Call) -> Any:
+        """Return the result of a call."""
         function, arguments = call
-        result = function(*arguments, lambda *done: reports.append(done))
-        return result, (sum(first for first, _ in reports), sum(second for _, second in reports))
+        return function(*arguments)
 
 
 def check_cluster(address: str | None) -> None:

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request, Security
 from fastapi.security import HTTPBearer
@@ -29,9 +28,9 @@ from elmo.serve.settings import Settings, read_settings
 _ABOUT = "Contextual word vectors from bidirectional language models."
 _LIMITS = ("max_body_bytes", "max_words", "max_values", "max_seconds")
 # GET of these paths and of the files of the page needs no key; everything else does.
-PUBLIC_PATHS = ("/", "/docs", "/health", "/readyz", "/openapi.json")
+PUBLIC_PATHS = ("/", "/docs", "/health", "/openapi.json")
 
-router, health_router = APIRouter(), APIRouter()
+router = APIRouter()
 
 
 def create_app(settings: Settings | None = None, served: Served | None = None) -> FastAPI:
@@ -43,14 +42,12 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
         strict_content_type=False, responses={"default": {"description": "An error: {error: {code, message, field}}"}},
     )  # fmt: skip
     app.state.service = service
-    routers = [routes.router, router]
-    routers += [routes.neighbors_router] if service.served.has_index else []
-    routers += [routes.tasks_router] if service.served.tasks else []
+    routers = [routes.router, router, *([routes.tasks_router] if service.served.tasks else [])]
     # The scheme is for the OpenAPI document; Gate checks the key.
     scheme = [] if settings.api_key is None else [Security(HTTPBearer(auto_error=False))]
-    for each in routers:
-        app.include_router(each, dependencies=scheme)
-    app.include_router(health_router)
+    for api_router in routers:
+        app.include_router(api_router, dependencies=scheme)
+    app.add_api_route("/health", check_health)
     public = (*PUBLIC_PATHS, *_add_page(app))
     add_error_handlers(app)
     app.add_middleware(Gate, settings=settings, metrics=service.metrics, public=public)
@@ -81,17 +78,8 @@ async def list_served(service: ServiceOf) -> JsonResponse:
 @router.get("/v1/models")
 async def list_models(service: ServiceOf) -> JsonResponse:
     """Return the models in OpenAI's shape."""
-    return JsonResponse({"object": "list", "data": [_describe_model(name) for name in service.served.models]})
-
-
-@router.get("/v1/models/{name:path}")
-async def describe_model(name: str, service: ServiceOf) -> JsonResponse:
-    """Return one model in OpenAI's shape."""
-    return JsonResponse(_describe_model(service.served.model(name).name))
-
-
-def _describe_model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "elmo"}
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": "elmo"} for name in service.served.models]
+    return JsonResponse({"object": "list", "data": data})
 
 
 @router.get("/metrics", response_class=Response)
@@ -100,23 +88,12 @@ async def report_metrics(service: ServiceOf) -> Response:
     return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
 
 
-@health_router.get("/health")
 async def check_health(service: ServiceOf) -> JsonResponse:
     """Return 200 as long as anything can be computed."""
     batcher = service.batcher
     if batcher is None or not batcher.is_alive:
         raise Problem(503, "not_alive", "The computing thread has ended; restart the server.")
     return JsonResponse({"status": "ok"})
-
-
-@health_router.get("/readyz")
-async def check_readiness(service: ServiceOf) -> JsonResponse:
-    """Return 200 while requests are accepted."""
-    batcher = service.batcher
-    if batcher is None or not batcher.is_alive or batcher.is_full:
-        message = "No request is accepted now: the server is stopping, or its queue is full."
-        raise Problem(503, "not_ready", message, headers={"Retry-After": "1"})
-    return JsonResponse({"status": "ready"})
 
 
 def _add_page(app: FastAPI) -> list[str]:

@@ -60,11 +60,6 @@ class Batcher:
         """Whether work is still accepted."""
         return self._thread.is_alive() and not self._is_closing
 
-    @property
-    def is_full(self) -> bool:
-        """Whether a request of one word would be rejected."""
-        return self._num_words + count_words([["word"]]) > self._settings.queue_words
-
     async def compute(self, work: Work, sentences: Sequence[Words]) -> list[Any]:
         """Return one result per sentence, in their order; if cancelled, what is left of them is not computed."""
         chunks = deque(self._cut(work, sentences))

@@ -19,6 +19,7 @@ import numpy as np
 from elmo.analysis import map_senses
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.components import ContextLayer
+from elmo.checkpoint.derived import change_vocabulary
 from elmo.checkpoint.folder import FORMAT_NAME, FORMAT_VERSION
 from elmo.checkpoint.tensors import Array, write_tensors
 from elmo.checkpoint.weights import StoredWeights, quantize
@@ -27,7 +28,7 @@ from elmo.errors import InputError
 from elmo.files.durable import atomic_write, check_parent, remove
 from elmo.inference.layers import LayerName
 from elmo.model import Elmo
-from elmo.serve.served import Served, ServedModel
+from elmo.serve.served import Served, ServedModel, describe_card
 from elmo.text.sentence_input import read_marked
 from elmo.text.vocabulary import format_lines
 
@@ -82,22 +83,15 @@ def shorten(model: ServedModel, num_words: int) -> ServedModel:
     Vectors of other words are estimated from their characters; the table of a word-level model stays complete.
     """
     checkpoint = model.elmo.checkpoint()
-    context, config, changes = checkpoint.context, checkpoint.config, dict[str, Any]()
+    context, config, words = checkpoint.context, checkpoint.config, checkpoint.vocabulary
+    if config.softmax is not None and config.words is None and words is not None:
+        checkpoint = change_vocabulary(checkpoint, words[:num_words])
     if context is not None and len(context.words) > num_words:
         rows = ("vectors", "scales", "weights")
         arrays = {name: array[:num_words] if name in rows else array for name, array in context.arrays.items()}
         settings = replace(context.config, num_words=num_words)
-        changes["context"] = ContextLayer(settings, context.words[:num_words], arrays)
-    words, counts = checkpoint.vocabulary, checkpoint.word_counts
-    if config.softmax is not None and config.words is None and words is not None and len(words) > num_words:
-        changes["weights"] = {
-            name: array[:num_words] if name.startswith(_SOFTMAX_NAMES) else array
-            for name, array in checkpoint.weights.items()
-        }
-        changes["config"] = replace(config, softmax=replace(config.softmax, num_words=num_words))
-        changes["vocabulary"] = words[:num_words]
-        changes["word_counts"] = None if counts is None else counts[:num_words]
-    return replace(model, elmo=Elmo(replace(checkpoint, **changes), precision="int8"))
+        checkpoint = replace(checkpoint, context=ContextLayer(settings, context.words[:num_words], arrays))
+    return replace(model, elmo=Elmo(checkpoint, precision="int8"))
 
 
 def _write_all(served: Served, folder: Path) -> None:
@@ -195,7 +189,8 @@ def answer_examples(model: ServedModel, examples: Mapping[str, Any]) -> dict[str
 
     Vectors, in float16, are those of the first example: the others wait for the model.
     """
-    elmo, language = model.elmo, (model.card["language"] or "en")[:2]
+    elmo = model.elmo
+    language = (describe_card(elmo)["language"] or "en")[:2]
     own = examples.get(language, {"compare": [], "senses": []})
     answers: dict[str, Any] = {"embed": {}, "substitutes": {}, "senses": {}}
     choices: list[LayerName] = ["all", "meaning"] if elmo.context is not None else ["all"]

@@ -1,4 +1,4 @@
-"""The POST routes: vectors of texts and words, language models, indexes, and tasks."""
+"""The POST routes: vectors of texts and words, language models, and tasks."""
 
 import asyncio
 import base64
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from fastapi import APIRouter
 
-from elmo.analysis import find_neighbors, map_senses
+from elmo.analysis import map_senses
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words
 from elmo.model import Array
 from elmo.serve import schemas
@@ -19,7 +19,7 @@ from elmo.serve.errors import JsonResponse, Problem
 from elmo.serve.requests import ServiceOf
 from elmo.tasks.examples import locate_words
 
-router, neighbors_router, tasks_router = APIRouter(), APIRouter(), APIRouter()
+router, tasks_router = APIRouter(), APIRouter()
 
 
 @router.post("/v1/embeddings")
@@ -140,30 +140,6 @@ async def find_senses(body: schemas.SensesRequest, service: ServiceOf) -> JsonRe
     find = partial(map_senses, model.elmo, occurrences, layers=body.layers, num_senses=body.num_senses)
     senses = await service.run(find, [word for words, _ in located for word in words])
     return JsonResponse({"model": model.name, **senses.to_dict()})
-
-
-@neighbors_router.post("/neighbors")
-async def search_index(body: schemas.NeighborsRequest, service: ServiceOf) -> JsonResponse:
-    """Return sentences of the index where words are used like this one, by layer, best first.
-
-    `start` and `end` of a neighbor count the words of its text, `characters` its characters; `static` are the
-    nearest words without sentences.
-    """
-    model, index = service.served.model_with_index(body.model)
-    on_spaces = index.manifest.reading.split_on_spaces
-    pointed = ("sentence", body.sentence, body.index)
-    ((words, span),) = await service.locate_words(model.elmo, pointed, on_spaces=on_spaces)
-    find = partial(
-        find_neighbors, model.elmo, words, index,
-        index=span, layers=body.layers, words=body.words, top_k=body.top_k,
-    )  # fmt: skip
-    neighbors = await service.run(find, words)
-    described = neighbors.to_dict()
-    for layer, entries in zip(neighbors.layers, described["layers"], strict=True):
-        for neighbor, entry in zip(layer.neighbors, entries["neighbors"], strict=True):
-            offsets = neighbor.occurrence.sentence.offsets
-            entry["characters"] = (offsets[entry["start"]][0], offsets[entry["end"] - 1][1])
-    return JsonResponse({"model": model.name, **described})
 
 
 @tasks_router.post("/tasks/{name}")

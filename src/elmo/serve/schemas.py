@@ -114,20 +114,6 @@ class ScoreRequest(ApiRequest):
     split_on_spaces: SplitOnSpaces = False
 
 
-class NeighborsRequest(ApiRequest):
-    """A sentence and the word whose nearest occurrences in the index are wanted."""
-
-    model_config = _example(sentence="a spectacular [play] on the ball", top_k=3)
-    sentence: Sentence
-    index: Index = None
-    words: Literal["any", "same", "other"] = "any"
-    layers: list[int | str] | None = Field(
-        None, max_length=16, description="Layers of the index: numbers, top, average or meaning."
-    )
-    top_k: int = Field(10, ge=1, le=100)
-    model: ModelName = None
-
-
 class SensesRequest(ApiRequest):
     """Three or more sentences, each with the word in [brackets]."""
 

@@ -1,17 +1,15 @@
-"""Settings -> the open models, indexes and tasks, by name; requests cannot open others."""
+"""Settings -> the open models and tasks, by name; requests cannot open others."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo.analysis import CorpusIndex, find_neighbors
-from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
+from elmo.checkpoint.checkpoint import fingerprint
 from elmo.checkpoint.derived import license_of
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, MODELS_BY_SCRIPT, choose_model
 from elmo.errors import ConfigError, InputError
@@ -32,11 +30,10 @@ _SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # examples in these languages 
 
 @dataclass
 class ServedModel:
-    """A model with its name, its index, if any, and the source it was opened from."""
+    """A model with its name and the source it was opened from."""
 
     name: str
     elmo: Elmo
-    index: CorpusIndex | None = None
     source: str | None = None
 
     @property
@@ -48,20 +45,12 @@ class ServedModel:
             return False
         return True
 
-    @cached_property
-    def card(self) -> dict[str, Any]:
-        """The facts that the page shows of it."""
-        return describe_card(self.elmo)
-
     def describe(self) -> dict[str, Any]:
         """Return its entry in GET /models."""
-        index = None
-        if self.index is not None:
-            index = {"num_occurrences": self.index.num_occurrences, "layers": list(self.index.manifest.layers)}
         return {
             "name": self.name,
             "source": public_source(self.source),
-            "card": self.card,
+            "card": describe_card(self.elmo),
             "dim": self.elmo.dim,
             "num_layers": self.elmo.num_layers,
             "precision": str(self.elmo.precision),
@@ -69,7 +58,6 @@ class ServedModel:
             "scripts": sorted(self.elmo.scripts.learned or ()),
             "units": self.elmo.config.tokenization.units,
             "has_context": self.elmo.context is not None,
-            "index": index,
         }
 
 
@@ -80,32 +68,23 @@ class Served:
     models: dict[str, ServedModel]
     tasks: dict[str, Task | Tagger] = field(default_factory=dict)
 
-    @property
-    def has_index(self) -> bool:
-        """Whether any model has an index."""
-        return any(model.index is not None for model in self.models.values())
-
     def model(self, name: str | None, texts: Iterable[Text] = ()) -> ServedModel:
         """Return the model of a name or source; without a name, that for the language of the texts."""
         chosen = name
         if name is None and len(self.models) > 1:
             chosen = choose_model(word for text in texts for word in ([text] if isinstance(text, str) else text))
-        for model in self.models.values():
-            if chosen in (model.name, model.source):
+        if chosen in self.models:
+            return self.models[chosen]
+        first, *others = self.models.values()
+        if chosen in (None, FIRST_MODEL):
+            return first
+        for model in (first, *others):
+            if chosen == model.source:
                 return model
-        if name in (None, FIRST_MODEL):
-            return next(iter(self.models.values()))
+        if name is None:
+            return first
         message = f"There is no model {name!r:.80} here; known: {', '.join(self.models)}."
         raise Problem(404, "model_not_found", message, field="model")
-
-    def model_with_index(self, name: str | None) -> tuple[ServedModel, CorpusIndex]:
-        """Return the model of a name and its index; without a name, the first model that has one."""
-        indexed = [model for model in self.models.values() if model.index is not None]
-        model = self.model(name) if name is not None else indexed[0]
-        if model.index is None:
-            known = ", ".join(model.name for model in indexed)
-            raise Problem(404, "index_not_found", f"{model.name} has no index here; {known} has.", field="model")
-        return model, model.index
 
     def describe_tasks(self) -> list[dict[str, Any]]:
         """Return the tasks in the response of GET /models."""
@@ -141,8 +120,6 @@ def open_served(settings: Settings) -> Served:
     for entry in settings.tasks:
         name, source = split_name(entry)
         _put(tasks, name, _open_task(source, models, settings.precision, options), "tasks")
-    if settings.indexes:
-        _attach(models, settings.indexes)
     return Served(models, tasks)
 
 
@@ -163,32 +140,13 @@ def split_name(entry: str) -> tuple[str, str]:
     name, separator, source = entry.partition("=")
     if separator and name and "/" not in name:
         return name, source
-    stem = Path(entry).name
-    for extension in (".hdf5", ".h5", ".zip"):
-        stem = stem.removesuffix(extension)
-    return stem, entry
+    return Path(entry).name, entry
 
 
 def _put(known: dict[str, Any], name: str, value: Any, what: str) -> None:
     if name in known:
         raise ConfigError(f"Two {what} would have the name {name!r}; rename one, as in NAME={name}.")
     known[name] = value
-
-
-def _attach(models: dict[str, ServedModel], folders: tuple[str, ...]) -> None:
-    """Assign each index to the model that it was built with."""
-    hashes = [(fingerprint(model.elmo), context_fingerprint(model.elmo), model) for model in models.values()]
-    for folder in folders:
-        index = CorpusIndex(folder)
-        model = next((model for own, context, model in hashes if index.manifest.is_of(own, context)), None)
-        if model is None:
-            name = index.manifest.model or "the default one"
-            raise ConfigError(f"{folder} was built with a model that is not served ({name}); serve that one too.")
-        if model.index is not None:
-            both = f"{model.index.folder} and {folder}"
-            raise ConfigError(f"{both} are both indexes of the model {model.name}; leave one out.")
-        model.index = index
-        find_neighbors(model.elmo, ["the"], index, index=0, top_k=1)  # opens the files, so that no request has to
 
 
 def public_source(source: str | None) -> str | None:

@@ -17,7 +17,6 @@ class Settings(CheckedSettings):
     """The settings of a server."""
 
     models: tuple[str, ...] = ()  # each a model or NAME=model; none: the two of the package
-    indexes: tuple[str, ...] = option((), "Index built by `elmo neighbors --build`; repeatable.", "--index FOLDER")
     tasks: tuple[str, ...] = option((), "Trained task, or NAME=FOLDER; repeatable.", "--task FOLDER")
     host: str = option("127.0.0.1", "Address to listen on.")
     port: int = option(8600, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
@@ -40,38 +39,38 @@ class Settings(CheckedSettings):
     max_body_bytes: int = option(4 * 2**20, "Maximum size of a request's body.", above=0)
     max_words: int = option(65_536, "Maximum number of words per request; each sentence counts as two more.", above=0)
     max_values: int = option(2**23, "Maximum number of numbers per response.", above=0)
-    max_seconds: float = option(
-        30.0, "Maximum time to send a request, to wait for its result, and to receive the response.", above=0
-    )
+    max_seconds: float = option(30.0, "Maximum time to send a request, and to wait for its result.", above=0)
     max_connections: int = option(1024, "Maximum number of open connections.", above=0)
     queue_words: int = option(262_144, "Maximum number of queued words; beyond it, 503 is returned.", above=0)
     batch_words: int = option(8192, "Maximum number of words per batch.", above=0)
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each; none shows the key."""
-        wrong = super().faults()
+        faults = super().faults()
         if self.api_key is not None and not re.fullmatch("[!-~]+", self.api_key):
-            wrong.append("api_key is no key: it is empty, or has spaces or characters beyond ASCII")
+            faults.append("api_key is no key: it is empty, or has spaces or characters beyond ASCII")
         if self.queue_words < self.max_words:
-            wrong.append(f"queue_words is {self.queue_words}; it must be at least max_words, {self.max_words}")
-        return wrong
+            faults.append(f"queue_words is {self.queue_words}; it must be at least max_words, {self.max_words}")
+        return faults
 
 
-def read_settings(**given: Any) -> Settings:
-    """Return the settings that are given, with the others from the environment; ConfigError lists all faults."""
+def read_settings(**flags: Any) -> Settings:
+    """Return the settings of the flags, the others from the environment; ConfigError lists all faults."""
     values: dict[str, Any] = {}
-    for one in fields(Settings):
-        if (text := os.environ.get(f"{PREFIX}{one.name.upper()}")) is not None:
+    for setting in fields(Settings):
+        if (text := os.environ.get(f"{PREFIX}{setting.name.upper()}")) is not None:
             try:
-                values[one.name] = _read(text, one.default)
+                values[setting.name] = _read(text, setting.type)
             except ValueError:
-                values[one.name] = text  # which parse reports
-    return parse(Settings, values | given, f"The configuration of the server (flags, {PREFIX}… in the environment)")
+                values[setting.name] = text  # which parse reports
+    return parse(Settings, values | flags, f"The configuration of the server (flags, {PREFIX}… in the environment)")
 
 
-def _read(text: str, default: Any) -> Any:
-    if isinstance(default, bool):
+def _read(text: str, kind: Any) -> Any:
+    if kind is bool:
         return {"1": True, "true": True, "0": False, "false": False}.get(text.lower(), text)
-    if isinstance(default, tuple):
+    if kind == tuple[str, ...]:
         return shlex.split(text)  # several names are separated as in a shell
-    return type(default)(text) if isinstance(default, int | float) else text
+    if kind in (int, int | None):
+        return int(text)
+    return float(text) if kind is float else text

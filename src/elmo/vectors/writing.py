@@ -84,16 +84,22 @@ class Engine:
                     workers, self.threads, num_cores=cluster.count("CPU"), on_cpu=on_cpu
                 )
                 calls = _list_calls(parts, job, model, num_threads)
-                yield from cluster.run(
-                    calls, report, num_workers=num_workers, num_cpus=num_threads, num_gpus=0 if on_cpu else 1
-                )
+                num_gpus = 0 if on_cpu else 1
+                results = cluster.run(calls, num_workers=num_workers, num_cpus=num_threads, num_gpus=num_gpus)
+                yield from _report_each(results, report)
             return
         num_workers, num_threads = share_threads(self.workers or 1, self.threads, on_cpu=on_cpu)
         if num_workers == 1:
             yield from _write_here(parts, job, model, report)
             return
         with Workers(num_workers) as pool:
-            yield from pool.run(_list_calls(parts, job, model, num_threads), report)
+            yield from _report_each(pool.run(_list_calls(parts, job, model, num_threads)), report)
+
+
+def _report_each(records: Iterable[PartRecord], report: ProgressCallback) -> Iterator[PartRecord]:
+    for record in records:
+        report(record.num_words, record.input_bytes)
+        yield record
 
 
 def _is_on_cpu(model: Elmo) -> bool:
@@ -123,10 +129,11 @@ def _list_calls(parts: Iterable[Part], job: PartJob, model: Elmo, num_threads: i
 
 
 def write_in_worker(
-    part: Part, job: PartJob, folder: Path, precision: str, device: str, num_threads: int, report: ProgressCallback
+    part: Part, job: PartJob, folder: Path, precision: str, device: str, num_threads: int
 ) -> PartRecord:
     """Write a part in a worker process, which opens the model for its first part."""
-    return begin_part(part, job, _open_model(folder, precision, device, num_threads), report)()
+    model = _open_model(folder, precision, device, num_threads)
+    return begin_part(part, job, model, lambda num_words, num_bytes: None)()
 
 
 @cache

@@ -13,7 +13,6 @@ from elmo.cli.terminal import align_rows, fit, pad, say
 from elmo.corpus.settings import TextSettings
 from elmo.errors import InputError
 from elmo.files.rows import to_json
-from elmo.files.sources import check_text
 from elmo.language import translate
 from elmo.text.sentence_input import find_marks
 
@@ -48,8 +47,6 @@ def similarity(
         raise InputError("--by-layer shows every layer, so it takes no --layers; leave one of them out.")
     from elmo.analysis import compare_texts, compare_words
 
-    for sentence in sentences:
-        check_text(sentence, "The sentence")
     meaning = None
     is_marked = any(find_marks(sentence) or "[" in sentence for sentence in sentences)
     if not is_marked:
@@ -124,7 +121,6 @@ def neighbors(
     if build is not None:
         return _build(build, corpus, layers, model, json)
     assert sentence is not None
-    check_text(sentence, "The sentence")
     from elmo.analysis import find_neighbors
 
     opened = corpus.open()

@@ -11,7 +11,7 @@ from elmo.cli.options import ModelOptions
 from elmo.cli.terminal import align_facts
 from elmo.errors import InputError
 from elmo.files.rows import to_json
-from elmo.files.sources import STDIN, check_text
+from elmo.files.sources import STDIN
 from elmo.language import translate
 
 if TYPE_CHECKING:
@@ -78,7 +78,6 @@ def substitutes(
     Example:
       elmo substitutes "I was born in [Paris]" --top-k 5
     """
-    check_text(sentence, "The sentence")
     elmo = model.open(texts=[sentence])
     words = elmo.substitutes(sentence, top_k=top_k, punctuation=punctuation, same_word=same_word)
     if json:

@@ -8,7 +8,6 @@ from elmo.cli.command import argument, option
 from elmo.cli.options import CorpusOptions, MaxOccurrences, ModelOptions, OneLayer, Seed
 from elmo.cli.terminal import say
 from elmo.extras import require
-from elmo.files.sources import check_text
 
 PictureFile = Annotated[Path, option("--output -o FILE", "Picture to write, .png or .svg.")]
 
@@ -31,8 +30,6 @@ def similarity(
     from elmo.analysis import compare_sentences, draw_similarity_map
     from elmo.analysis.style import check_output
 
-    for sentence in (first, second):
-        check_text(sentence, "The sentence")
     check_output(output)
     elmo = model.open(texts=[first, second])
     words = [

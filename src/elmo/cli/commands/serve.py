@@ -25,13 +25,13 @@ def serve(
     """Serve models over HTTP, with a page to try them on.
 
     Each option can also be set in the environment: --max-words is ELMO_SERVE_MAX_WORDS. Requests must send the key
-    in ELMO_SERVE_API_KEY, if there is one. SIGTERM and Ctrl-C stop the server after requests that were sent before
-    are answered.
+    in ELMO_SERVE_API_KEY, if there is one. SIGTERM and Ctrl-C stop the server after the requests in progress are
+    answered.
 
     \b
     Examples:
       elmo serve my-model
-      elmo serve en=my-model small --index index --task entities --port 8080
+      elmo serve en=my-model small --task entities --port 8080
     """
     require("fastapi", "serve", "elmo serve")
     from elmo.serve.server import run

@@ -17,7 +17,7 @@ from elmo.cli.terminal import say
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file
-from elmo.files.sources import STDIN, Lines, check_text
+from elmo.files.sources import STDIN, Lines
 from elmo.heap import reuse_large_blocks
 from elmo.tasks.examples import locate_words
 from elmo.tasks.settings import DEFAULTS, ReadSettings, TaskOptions, TaskSettings
@@ -282,8 +282,6 @@ def predict(
 
     if text and file is not None:
         raise InputError(f"FILE ({file}) and --text were both given; use one.")
-    for sentence in text or ():
-        check_text(sentence, "--text")
     path = file or STDIN
     if output is not None and not text and path != STDIN and output.exists() and output.samefile(path):
         raise InputError(f"{path} is both input and output; give --output another name.")

@@ -6,7 +6,7 @@ import { byId, options } from "./dom.js";
 import { examplesFor, loadExamples } from "./examples.js";
 import { chooseLanguage, language, say, switchLanguage } from "./language.js";
 import { drawSliders, showShares } from "./layers.js";
-import { setUpLists, showLists } from "./lists.js";
+import { showLists } from "./lists.js";
 import { setUpMap, showMap, useMapExample } from "./map.js";
 import { drawFields, drawWords, focusWord, shade, wordId } from "./sentences.js";
 import { TABS, exists, readAddress, state, textOf, writeAddress } from "./state.js";
@@ -217,7 +217,6 @@ function useModel() {
   if (state.weights.length !== numLayers) state.weights = Array(numLayers).fill(0.5);
   showAbout(model());
   drawSliders(refresh, model().has_context);
-  setUpLists(model(), () => showLists(model(), tell));
   setUpMap(model(), examplesFor(model()).senses, tell, shownMap);
 }
 
@@ -376,7 +375,7 @@ async function start() {
     return;
   }
   if (isLocal && state.tab === "tasks") state.tab = "meaning";
-  if (isLocal) for (const id of ["api-docs", "tab-tasks", "neighbors-card"]) byId(id).hidden = true;
+  if (isLocal) for (const id of ["api-docs", "tab-tasks"]) byId(id).hidden = true;
   if (state.model === null) chooseModel();
   options(byId("model"), served.models.map(({ name }) => [name, name]), model().name);
   byId("model-choice").hidden = served.models.length < 2;

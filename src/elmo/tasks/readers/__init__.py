@@ -12,7 +12,7 @@ from elmo.tasks.readers.conll import ConllReader
 from elmo.tasks.readers.datasets import SemevalReader, SquadReader, TreeReader, WsdReader
 from elmo.tasks.readers.plain_text import PlainTextReader
 from elmo.tasks.readers.reader import Reader
-from elmo.tasks.readers.records import FILE_ADVICE, read_folders, read_parquet
+from elmo.tasks.readers.records import read_folders, read_parquet
 from elmo.tasks.readers.tables import Table, TableReader
 from elmo.tasks.settings import ReadSettings, Records, Source
 
@@ -75,7 +75,7 @@ def open_reader(
 
 
 def _open_lines(name: str, settings: ReadSettings) -> Lines:
-    return Lines(name, encoding=settings.encoding, advice=FILE_ADVICE)
+    return Lines(name, encoding=settings.encoding)
 
 
 def _find_format(source: Source | Lines, family: str, labelled: bool) -> str | None:

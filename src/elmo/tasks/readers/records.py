@@ -17,7 +17,6 @@ from elmo.files.sources import STDIN, expand_pattern
 from elmo.tasks.settings import TARGETS, TEXT_ROLES, Records, Source, TaskInputs
 
 Data: TypeAlias = Any  # a file name, pattern or folder, a DataFrame, a Dataset, a list of dicts, (texts, labels)
-FILE_ADVICE = "name a file of examples"
 _ACCEPTED = "the name of a file or folder, a DataFrame, a Dataset, a list of dicts, or (texts, labels)"
 
 
@@ -88,7 +87,7 @@ def list_files(name: str) -> list[str]:
     """Return the files that a name, a pattern or a folder of texts means, sorted."""
     if Path(name).is_dir():
         return sorted(str(path) for path in Path(name).glob("*/*") if path.is_file())
-    return list(expand_pattern(name, advice=FILE_ADVICE))
+    return list(expand_pattern(name))
 
 
 def absolute_path(name: str | None) -> str | None:
