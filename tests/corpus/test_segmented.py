@@ -63,7 +63,7 @@ def test_a_model_of_words_keeps_its_tokenizer_when_it_is_trained_further_on_segm
     elmo.train(first.folder, tmp_path / "run", preset="tiny", changes={"max_updates": 2})
     elmo.train(corpus.folder, tmp_path / "further", init=tmp_path / "run", changes={"max_updates": 2})
     assert elmo.Elmo.from_pretrained(tmp_path / "further").config.tokenization == TokenizationConfig()
-    with pytest.raises(elmo.ConfigError, match="prepare it again with --split-on-spaces"):
+    with pytest.raises(elmo.ConfigError, match="is not tokenized like the model; prepare it again"):
         changes = {"model.tokenization.split_on_spaces": True}
         elmo.train(first.folder, tmp_path / "refused", preset="tiny", changes=changes)
 
