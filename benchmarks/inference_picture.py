@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from machine import Machine
 
-from elmo.analysis.style import COLOURS, drawing
+from elmo.analysis.style import COLORS, drawing
 
 if TYPE_CHECKING:
     from inference import Results
 
-OURS_COLOUR, BEFORE_COLOUR, PEER_COLOUR = COLOURS[0], COLOURS[5], "#B6BEC6"
+OURS_COLOR, BEFORE_COLOR, PEER_COLOR = COLORS[0], COLORS[5], "#B6BEC6"
 # Titles of the two ways, and how much room the labels of the bars need beside the longest one.
 WAYS = {"single": ("one sentence at a time (milliseconds per sentence)", 1.45), "bulk": ("in bulk", 1.2)}
 PEERS = {
@@ -47,7 +47,7 @@ def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machin
                         f"{label} ({measured.milliseconds(name):,.1f} ms)"
                         for label, name in zip(labels, names, strict=True)
                     ]
-                bars = axes.barh([_readable(name, before) for name in names], rates, color=list(map(_colour, names)))
+                bars = axes.barh([_readable(name, before) for name in names], rates, color=list(map(_color, names)))
                 axes.bar_label(bars, labels, padding=4, fontsize=9)
                 axes.set_xlim(0, room * max(rates))
                 axes.margins(y=0.02)
@@ -57,7 +57,7 @@ def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machin
                 axes.tick_params(axis="x", labelsize=8)
                 axes.tick_params(axis="y", length=0)
             for label, name in zip(panels[0].get_yticklabels(), names, strict=True):
-                label.set_fontweight("bold" if _colour(name) == OURS_COLOUR else "normal")
+                label.set_fontweight("bold" if _color(name) == OURS_COLOR else "normal")
 
 
 def _readable(name: str, before: str | None) -> str:
@@ -70,7 +70,7 @@ def _readable(name: str, before: str | None) -> str:
     return f"this package, {precision}" if program == "elmo" else f"this package at {before}, {precision}"
 
 
-def _colour(name: str) -> str:
+def _color(name: str) -> str:
     if name.startswith("elmo before "):
-        return BEFORE_COLOUR
-    return OURS_COLOUR if name.startswith("elmo ") else PEER_COLOUR
+        return BEFORE_COLOR
+    return OURS_COLOR if name.startswith("elmo ") else PEER_COLOR

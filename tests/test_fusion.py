@@ -54,7 +54,7 @@ def test_similarity_compares_meanings_by_default(fused_model, tiny_model):
     assert fused_model.similarity(MONEY_BANK, OTHER_MONEY_BANK) > fused_model.similarity(MONEY_BANK, RIVER_BANK)
 
 
-def test_a_context_is_the_sum_of_its_neighbours_by_the_formula(fused_model, topics_corpus):
+def test_a_context_is_the_sum_of_its_neighbors_by_the_formula(fused_model, topics_corpus):
     layer = fused_model.checkpoint().context
     words = ["money", "of", "bank", "river", "the", "bank"]
     rows = [layer.words.index(word) for word in words]

@@ -14,10 +14,10 @@ import pytest
 import elmo
 from elmo.cli import main
 from elmo.cli.app import app
-from elmo.language import VARIABLES, current_language, read_catalogue, translate
+from elmo.language import VARIABLES, current_language, read_catalog, translate
 
 SOURCES = Path(elmo.__file__).parent
-CATALOGUE = read_catalogue()
+CATALOG = read_catalog()
 HAN = re.compile(r"[一-鿿]")
 
 
@@ -52,7 +52,7 @@ def read_texts(path: Path) -> Iterator[str]:
 
 
 def test_every_help_text_is_translated():
-    assert not sorted({text for text in list_helps() if text} - CATALOGUE.keys())
+    assert not sorted({text for text in list_helps() if text} - CATALOG.keys())
 
 
 def test_every_mistake_that_a_command_reports_is_translated():
@@ -62,7 +62,7 @@ def test_every_mistake_that_a_command_reports_is_translated():
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("InputError", "say", "translate"):
                 values = [value for value in node.args if isinstance(value, ast.Constant | ast.JoinedStr)]
                 texts = ("".join(_to_template(value)) for value in values)
-                missing |= {text for text in texts if re.search("[a-z]", text.replace("{}", ""))} - CATALOGUE.keys()
+                missing |= {text for text in texts if re.search("[a-z]", text.replace("{}", ""))} - CATALOG.keys()
     assert not sorted(missing)
 
 
@@ -76,7 +76,7 @@ def test_no_entry_is_stale():
     examples = "\n".join(path.read_text(encoding="utf-8") for path in (SOURCES / "cli").rglob("*.py"))
     clicks = "\n".join(path.read_text(encoding="utf-8") for path in Path(click.__file__).parent.rglob("*.py"))
     stale = []
-    for text in CATALOGUE:
+    for text in CATALOG:
         spellings = {text, " ".join(text.split())}
         if spellings.isdisjoint(ours) and f"  {text}\n" not in examples:
             fixed = [part.strip(" .'()?") for part in text.split("{}")]
@@ -84,15 +84,15 @@ def test_no_entry_is_stale():
     assert not stale
 
 
-@pytest.mark.parametrize("english", [text for text in CATALOGUE if "{}" in text])
+@pytest.mark.parametrize("english", [text for text in CATALOG if "{}" in text])
 def test_a_translation_has_the_values_of_its_text(english: str):
-    fields = [field for _, field, _, _ in string.Formatter().parse(CATALOGUE[english]) if field is not None]
+    fields = [field for _, field, _, _ in string.Formatter().parse(CATALOG[english]) if field is not None]
     assert len(fields) == english.count("{}")
     assert sorted(fields) in ([""] * len(fields), sorted(map(str, range(len(fields)))))
 
 
 def test_translations_are_chinese():
-    assert not [text for text, chinese in CATALOGUE.items() if not HAN.search(chinese)]
+    assert not [text for text, chinese in CATALOG.items() if not HAN.search(chinese)]
 
 
 @pytest.mark.parametrize(

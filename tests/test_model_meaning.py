@@ -27,7 +27,7 @@ def test_a_sentence_is_pooled_over_its_own_words(tiny_model, pooling, pool, laye
     assert not vectors[1].any()  # an empty sentence
 
 
-def test_padding_and_neighbours_do_not_change_a_sentence_vector(tiny_model):
+def test_padding_and_neighbors_do_not_change_a_sentence_vector(tiny_model):
     for pooling in ("mean", "max"):
         alone = tiny_model.encode("New York", pooling=pooling)
         beside = tiny_model.encode(["New York", "long " * 100], pooling=pooling)[0]

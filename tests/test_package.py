@@ -18,7 +18,7 @@ ROOT = Path(__file__).parent.parent
 VARIABLES = ("ELMO_CACHE", "XDG_CACHE_HOME")
 
 
-def test_the_licence_expression_names_the_licence_of_each_embedded_model():
+def test_the_license_expression_names_the_license_of_each_embedded_model():
     expression = re.search(r'^license = "(.+?)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
     named = {part.lower() for part in expression.split(" AND ")}
     assert "apache-2.0" in named

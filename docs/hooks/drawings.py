@@ -38,7 +38,7 @@ class Drawing:
         strong: bool = False,
         radius: int = 4,
     ) -> None:
-        """Draw a rectangle: pale with a border of its colour, a, b or c, or without one in the colour of paper."""
+        """Draw a rectangle: pale with a border of its color, a, b or c, or without one in the color of paper."""
         fill = f"var(--{color}-pale)" if color else "var(--paper)"
         stroke = f"var(--{color})" if color else "var(--line)"
         self._shapes.append(
@@ -47,7 +47,7 @@ class Drawing:
         )
 
     def cell(self, x: float, y: float, size: float, color: str, share: float) -> None:
-        """Draw a cell of a matrix; `share` is how strong its colour is."""
+        """Draw a cell of a matrix; `share` is how strong its color is."""
         self._shapes.append(
             f'<rect x="{x:g}" y="{y:g}" width="{size:g}" height="{size:g}" fill="var(--{color})" '
             f'fill-opacity="{share:.2f}"/>'

@@ -68,6 +68,6 @@ def _rewrite_link(target: str, source: str, repository: str) -> str:
 
 
 def _inline_drawing(docs: Path, path: str) -> str:
-    """Return a drawing as part of the page, where it takes the colours of the theme instead of its own."""
+    """Return a drawing as part of the page, where it takes the colors of the theme instead of its own."""
     drawing = re.sub(r"<style>.*?</style>\n", "", (docs / path).read_text(encoding="utf-8"), flags=re.DOTALL)
     return f'<div class="drawing">\n{drawing.strip()}\n</div>'

@@ -2,8 +2,8 @@
 
     python recipes/en-small/mean.py MODEL OTHER SHARE OUTPUT
 
-SHARE is the weight of MODEL. `elmo.checkpoint.average` drops both components because the layers they were fitted to change; here
-the head still fits (STS-B dev 79.8 instead of 79.4), and elmo fuse creates the context layer again.
+SHARE is the weight of MODEL. `elmo.checkpoint.average` drops both components because the layers they were fitted to
+change; here the head still fits (STS-B dev 79.8 instead of 79.4), and elmo fuse creates the context layer again.
 """
 
 import sys

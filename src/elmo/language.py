@@ -1,7 +1,7 @@
 """The language of what commands and pictures say: English in the source, Chinese in chinese.json.
 
 ELMO_LANG chooses it, or else the locale: zh is Simplified Chinese, everything else English. The keys of the
-catalogue are the English texts, with {} for each value; a text that it does not have stays English.
+catalog are the English texts, with {} for each value; a text that it does not have stays English.
 """
 
 import functools
@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-CATALOGUE = Path(__file__).with_name("chinese.json")
+CATALOG = Path(__file__).with_name("chinese.json")
 VARIABLES = ("ELMO_LANG", "LC_ALL", "LC_MESSAGES", "LANG")
 
 
@@ -30,9 +30,9 @@ def translate(text: str) -> str:
     """Return a text in the current language, or as it is if it has no translation."""
     if current_language() == "en":
         return text
-    catalogue = read_catalogue()
-    if text in catalogue:
-        return catalogue[text]
+    catalog = read_catalog()
+    if text in catalog:
+        return catalog[text]
     for pattern, translation in _list_patterns():
         if match := pattern.fullmatch(text):
             return translation.format(*map(_translate_value, match.groups()))
@@ -42,15 +42,15 @@ def translate(text: str) -> str:
 def _translate_value(value: str) -> str:
     """Translate a value that is a text of its own, such as advice after a semicolon, but not a single word."""
     head, mark, text = value.rpartition("; ")
-    known = read_catalogue().get(text) if " " in text else None
+    known = read_catalog().get(text) if " " in text else None
     return value if known is None else f"{head}{'；' if mark else ''}{known}"
 
 
 @functools.cache
-def read_catalogue() -> dict[str, str]:
+def read_catalog() -> dict[str, str]:
     """Return the Chinese text of each English one."""
-    catalogue: dict[str, str] = json.loads(CATALOGUE.read_text(encoding="utf-8"))
-    return catalogue
+    catalog: dict[str, str] = json.loads(CATALOG.read_text(encoding="utf-8"))
+    return catalog
 
 
 @functools.cache
@@ -58,7 +58,7 @@ def _list_patterns() -> list[tuple[re.Pattern[str], str]]:
     """Return what matches each text with values in it, those with the most fixed characters first."""
 
     def make() -> Iterator[tuple[re.Pattern[str], str]]:
-        for text, translation in sorted(read_catalogue().items(), key=lambda entry: -len(entry[0])):
+        for text, translation in sorted(read_catalog().items(), key=lambda entry: -len(entry[0])):
             if "{}" in text:
                 yield re.compile("(.*?)".join(map(re.escape, text.split("{}"))), re.DOTALL), translation
 

@@ -18,7 +18,7 @@ SENTENCES = [
 
 
 def make_model() -> Elmo:
-    """A random model with vectors of 64 values, so that 8 bits a value keep the order of neighbours."""
+    """A random model with vectors of 64 values, so that 8 bits a value keep the order of neighbors."""
     config = ModelConfig(
         encoder=EncoderConfig(num_layers=2, cell_dim=64, output_dim=32),
         characters=CharacterConfig(filters=((1, 16), (2, 16), (3, 32)), embedding_dim=8, num_highways=1),

@@ -37,7 +37,7 @@ def index(model, texts, tmp_path):
         {"layers": ["top"], "top_k": 3},
     ],
 )
-def test_an_index_gives_the_neighbours_that_a_scan_gives(model, texts, index, asked):
+def test_an_index_gives_the_neighbors_that_a_scan_gives(model, texts, index, asked):
     asked = {"top_k": 6, **asked}
     searched, scanned = find_neighbors(model, QUERY, index, **asked), find_neighbors(model, QUERY, texts, **asked)
     assert cosines(searched) == pytest.approx(cosines(scanned), abs=0.01)

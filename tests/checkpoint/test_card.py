@@ -59,7 +59,7 @@ def test_saved_copies_keep_license_and_counts(tmp_path):
     "change",
     [lambda checkpoint: change_vocabulary(checkpoint, VOCABULARY), lambda checkpoint: average([checkpoint] * 2)],
 )
-def test_a_changed_model_keeps_the_licence_and_not_the_measurements(model, change):
+def test_a_changed_model_keeps_the_license_and_not_the_measurements(model, change):
     card = change(model.checkpoint()).card
     assert license_of(card) == "cc-by-sa-3.0"
     assert "# From My model" in card and "The license of My model holds" in card

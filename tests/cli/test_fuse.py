@@ -148,7 +148,7 @@ def test_a_model_without_one_refuses_meaning(run: Run, model_folder):
         assert "this model has no context layer; add one with elmo fuse" in answer.message()
 
 
-def test_a_fused_model_keeps_the_storage_and_the_licence_of_its_model(run: Run, model_folder, topics_corpus, tmp_path):
+def test_a_fused_model_keeps_the_storage_and_the_license_of_its_model(run: Run, model_folder, topics_corpus, tmp_path):
     half = tmp_path / "half"
     assert run("convert", model_folder, half, "--storage", "float16").code == 0
     (half / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n# Tiny\n\nMeasured: 12.\n")

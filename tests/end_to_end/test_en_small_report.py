@@ -50,7 +50,7 @@ def test_probes_stand_side_by_side():
     ]
 
 
-def test_banks_and_neighbours_are_shown():
+def test_banks_and_neighbors_are_shown():
     pairs = [{"a": a, "b": b, "cosine": 0.5, "cosine_by_layer": [1.0, 0.25]} for a, b in ((0, 1), (0, 2), (1, 2))]
     neighbor = {"cosine": 0.876, "text": f"{'x' * 60} a Play | end"}
     found = {

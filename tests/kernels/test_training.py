@@ -7,7 +7,7 @@ from elmo.nn.char_cnn import CharCnn
 from elmo.nn.projected_lstm import LstmStack, ProjectedLstm
 
 SHAPES = [(1, 1), (2, 7), (3, 16), (5, 33), (130, 64)]
-# bfloat16: where the last bits differ, rounding may go to the neighbouring value, and beyond a limit
+# bfloat16: where the last bits differ, rounding may go to the neighboring value, and beyond a limit
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2}
 
 

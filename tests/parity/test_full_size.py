@@ -36,6 +36,6 @@ def test_the_full_size_model_gives_the_vectors_of_the_description_in_any_batch(t
     words = ["The", "bank", "raised", "interest", "rates", "日本語", "."]
     (alone,) = model.embed([words], layers="all")
     np.testing.assert_allclose(alone, NumpyBilm(options, variables).embed(words), atol=1e-4)
-    neighbours = [["word"] * 40, ["x"], ["another", "sentence"] * 8]
-    (*_, beside) = model.embed([*neighbours, words], layers="all")
+    neighbors = [["word"] * 40, ["x"], ["another", "sentence"] * 8]
+    (*_, beside) = model.embed([*neighbors, words], layers="all")
     np.testing.assert_allclose(alone, beside, atol=1e-5)

@@ -42,7 +42,7 @@ def test_words_and_sentences_have_the_mean_of_their_pieces(teacher, encoder_fold
     assert teacher.dim == 12
 
 
-def test_neighbours_in_the_batch_change_no_vector(teacher, monkeypatch):
+def test_neighbors_in_the_batch_change_no_vector(teacher, monkeypatch):
     together = teacher.encode(SENTENCES)
     alone = [teacher.encode([words]) for words in SENTENCES]
     torch.testing.assert_close(together.words, torch.cat([encoded.words for encoded in alone]))

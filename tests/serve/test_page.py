@@ -423,7 +423,7 @@ def test_errors_are_shown_as_text(page, address):
     page.unroute_all()
 
 
-def test_the_task_tab_colours_entities(page):
+def test_the_task_tab_colors_entities(page):
     page.click("#tab-tasks")
     page.fill("#task-form textarea", "I like Oslo 😀 in May")
     page.get_by_role("button", name="Predict").click()

@@ -163,7 +163,7 @@ def write_senses(tmp_path, name, sentences):
     return str(tmp_path / f"{name}.data.xml")
 
 
-def test_senses_by_the_nearest_neighbour_with_the_first_sense_behind(model, tmp_path):
+def test_senses_by_the_nearest_neighbor_with_the_first_sense_behind(model, tmp_path):
     money, river = (
         ("pay the money bank now", 3, "bank", "bank%1:14:00::"),
         ("a green wet bank of", 3, "bank", "bank%1:17:01::"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo.analysis.style import COLOURS, INK, MARKERS, check_output, drawing, ink_on, shades
+from elmo.analysis.style import COLORS, INK, MARKERS, check_output, drawing, ink_on, shades
 from elmo.checkpoint.location import read_json
 from elmo.errors import CheckpointError, InputError
 from elmo.pretrain.launch import read_run_file
@@ -48,15 +48,15 @@ def draw_training_curves(run: str | Path, output: str | Path) -> None:
     with drawing(output, (8, 0.9 + 2.5 * len(panels)), [title]) as figure:
         all_axes = figure.subplots(len(panels), 1, squeeze=False, sharex=True)[:, 0]
         for axes, (heading, value_unit, curves) in zip(all_axes, panels, strict=True):
-            for (label, lines, name), colour, marker in zip(curves, COLOURS, MARKERS, strict=False):
+            for (label, lines, name), color, marker in zip(curves, COLORS, MARKERS, strict=False):
                 at_updates, values = _read_curve(lines, name)
                 positions = np.interp(at_updates, updates, words) / scale
                 width = 1 if lines is validated else max(1, len(values) // 60)
                 if width > 1:  # each update is noisy, so their moving average is drawn over them
-                    axes.plot(positions, values, color=colour, linewidth=0.6, alpha=0.3)
+                    axes.plot(positions, values, color=color, linewidth=0.6, alpha=0.3)
                     padded = np.pad(values, (width // 2, (width - 1) // 2), "edge")
                     values = np.convolve(padded, np.ones(width) / width, "valid").tolist()
-                axes.plot(positions, values, color=colour, label=label, marker=marker if lines is validated else "")
+                axes.plot(positions, values, color=color, label=label, marker=marker if lines is validated else "")
             axes.set(ylabel=value_unit, title=heading)
             axes.grid()
             axes.legend(loc="best")
@@ -97,7 +97,7 @@ def draw_learning_curves(folder: str | Path, output: str | Path, *, title: str |
             axes.errorbar(
                 [100 * row.fraction for row in own], [row.mean for row in own],
                 yerr=[row.spread or 0 for row in own], capsize=3, label=variant,
-                color=INK if variant == "baseline" else COLOURS[number % len(COLOURS)],
+                color=INK if variant == "baseline" else COLORS[number % len(COLORS)],
                 marker=MARKERS[number % len(MARKERS)],
             )  # fmt: skip
         shares = sorted({100 * row.fraction for row in rows})
@@ -171,15 +171,15 @@ def draw_mixing_weights(mixes: Sequence[MixingWeights], output: str | Path) -> N
     size = (5.6 + 0.085 * max(map(len, names)), 1.4 + 0.42 * len(mixes))
     with drawing(output, size, names) as figure:
         axes = figure.subplots()
-        colours = shades()(np.linspace(0.25, 0.9, num_layers))
+        colors = shades()(np.linspace(0.25, 0.9, num_layers))
         for layer in range(num_layers):
             rows = [row for row, mix in enumerate(mixes) if layer < len(mix.weights)]
             shares = [mixes[row].weights[layer] for row in rows]
             lefts = [sum(mixes[row].weights[:layer]) for row in rows]
-            colour, label = colours[layer], f"layer {layer}"
-            bars = axes.barh(rows, shares, 0.7, lefts, color=colour, edgecolor="white", label=label)
+            color, label = colors[layer], f"layer {layer}"
+            bars = axes.barh(rows, shares, 0.7, lefts, color=color, edgecolor="white", label=label)
             texts = [f"{share:.2f}" if share >= 0.07 else "" for share in shares]
-            axes.bar_label(bars, texts, label_type="center", color=ink_on(colour), fontsize=9)
+            axes.bar_label(bars, texts, label_type="center", color=ink_on(color), fontsize=9)
         for row, mix in enumerate(mixes):
             axes.text(1.015, row, f"γ {mix.gamma:.2f}", va="center", fontsize=9)
         axes.set_yticks(range(len(names)), names)

@@ -148,8 +148,8 @@ def _draw_map(axes: "Axes", layer: SimilarityMap, limits: tuple[float, float], *
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if max(layer.cosines.shape) <= _WORDS_WITH_NUMBERS:
-        colours = image.to_rgba(layer.cosines)
+        colors = image.to_rgba(layer.cosines)
         for (row, column), value in np.ndenumerate(layer.cosines):
-            ink = ink_on(colours[row, column])
+            ink = ink_on(colors[row, column])
             axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8.5, color=ink)
     return image

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The hues of Okabe and Ito, which colour-blind readers can tell apart; the light ones are darker, so that text in
+# The hues of Okabe and Ito, which color-blind readers can tell apart; the light ones are darker, so that text in
 # them can be read on white. Markers differ too.
-COLOURS = ("#0072B2", "#D55E00", "#008F68", "#B5578F", "#B07700", "#3D9BD1", "#1F2328", "#8A7F00")
+COLORS = ("#0072B2", "#D55E00", "#008F68", "#B5578F", "#B07700", "#3D9BD1", "#1F2328", "#8A7F00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 ENDINGS = (".png", ".svg")
 INK, SOFT_INK = "#1F2328", "#59636E"
@@ -102,15 +102,15 @@ def _translate_titles(figure: "Figure") -> None:
 
 
 def shades() -> "Colormap":
-    """Return the colours of ordered values: white to the dark blue of the palette."""
+    """Return the colors of ordered values: white to the dark blue of the palette."""
     from matplotlib.colors import LinearSegmentedColormap
 
-    return LinearSegmentedColormap.from_list("elmo", ["#FFFFFF", "#BFDDEE", COLOURS[5], COLOURS[0], "#00324F"])
+    return LinearSegmentedColormap.from_list("elmo", ["#FFFFFF", "#BFDDEE", COLORS[5], COLORS[0], "#00324F"])
 
 
-def ink_on(colour: npt.NDArray[Any]) -> str:
-    """Return black or white, whichever is readable on a colour."""
-    red, green, blue = colour[:3]
+def ink_on(color: npt.NDArray[Any]) -> str:
+    """Return black or white, whichever is readable on a color."""
+    red, green, blue = color[:3]
     return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.55 else "white"
 
 

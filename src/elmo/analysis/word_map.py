@@ -16,7 +16,7 @@ from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, na
 from elmo.analysis.occurrences import Occurrence, is_same_word, read_query
 from elmo.analysis.segmentation import Cohesion, measure_cohesion
 from elmo.analysis.senses import find_clusters
-from elmo.analysis.style import COLOURS, MARKERS, SOFT_INK, drawing
+from elmo.analysis.style import COLORS, MARKERS, SOFT_INK, drawing
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.language import translate
@@ -174,8 +174,8 @@ def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = 
                 rows = [row for row, own in enumerate(sense_map.senses) if own == sense]
                 axes.scatter(
                     *points[rows].T, s=44 if num_occurrences < 200 else 14, alpha=0.8, linewidths=0.7,
-                    edgecolors="white", color=COLOURS[sense % len(COLOURS)], label=name,
-                    marker=MARKERS[(sense + sense // len(COLOURS)) % len(MARKERS)],  # others when colours repeat
+                    edgecolors="white", color=COLORS[sense % len(COLORS)], label=name,
+                    marker=MARKERS[(sense + sense // len(COLORS)) % len(MARKERS)],  # others when colors repeat
                 )  # fmt: skip
         figure.suptitle(title, x=0.012, ha="left")
         columns = min(len(names), 3 if len(panels) > 1 else 1)

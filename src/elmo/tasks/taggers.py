@@ -41,7 +41,7 @@ def list_taggers() -> list[str]:
 
 
 def describe_tagger(name: str) -> dict[str, Any]:
-    """Return the tags of a ready-made tagger, its model, its data, their licence and its test scores."""
+    """Return the tags of a ready-made tagger, its model, its data, their license and its test scores."""
     return _read_tagger(name)[0]
 
 

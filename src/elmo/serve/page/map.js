@@ -1,4 +1,4 @@
-// The map of senses: one word in many sentences, placed by each layer and coloured by sense.
+// The map of senses: one word in many sentences, placed by each layer and colored by sense.
 import { ask } from "./api.js";
 import { byId, draw, make, options } from "./dom.js";
 import { say } from "./language.js";

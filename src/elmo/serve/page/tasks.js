@@ -1,4 +1,4 @@
-// The tab of trained tasks: fields by family, and predictions as coloured text.
+// The tab of trained tasks: fields by family, and predictions as colored text.
 import { ask } from "./api.js";
 import { byId, make, options } from "./dom.js";
 import { language, say } from "./language.js";
