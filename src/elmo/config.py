@@ -184,8 +184,6 @@ class TokenizationConfig(Settings):
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
         faults = []
-        if len(set(self.scripts)) != len(self.scripts):
-            faults.append(f"scripts has {', '.join(self.scripts)}; each may be listed once")
         if self.units == "characters" and not self.scripts:
             faults.append("scripts is empty, but units is 'characters'; name the scripts whose letters are units")
         if self.units == "characters" and self.split_on_spaces:

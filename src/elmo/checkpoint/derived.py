@@ -98,16 +98,11 @@ def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoin
 
 def require_vocabulary(checkpoint: Checkpoint) -> Vocabulary:
     """Return the words that a model's weights are about; InputError if it has none."""
-    if checkpoint.config.softmax is None and checkpoint.config.words is None:
-        raise InputError(
-            "This model reads characters and has no softmax, so it has no vocabulary to change; use a model "
-            "trained with `elmo train`, or the TensorFlow checkpoint it was exported from (format 'tensorflow')."
-        )
     vocabulary = checkpoint.make_vocabulary()
-    if vocabulary is None:
+    if vocabulary is None or (checkpoint.config.softmax is None and checkpoint.config.words is None):
         raise InputError(
-            "The vocabulary file of this model is missing, so the words of its weights are unknown; put the file "
-            "it was trained with beside it."
+            "This model has no vocabulary to change: it reads characters and has no softmax, or its vocabulary file is "
+            "missing. Use a model trained with `elmo train`, or the TensorFlow checkpoint it was exported from."
         )
     return vocabulary
 

@@ -133,10 +133,11 @@ def check_content_hash(
     if not is_model_folder(folder):
         return
     header = read_json(folder / CONFIG_FILE)
-    checked = [(WEIGHTS_FILE, weights_hash, header.get("content_hash"))]
-    for name, component, file_name in (("context", context, CONTEXT_FILE), ("sentence", sentence, SENTENCE_FILE)):
-        if component is not None:
-            checked.append((file_name, component.content_hash(), header[name]["content_hash"]))
+    checked = [(WEIGHTS_FILE, weights_hash, header["content_hash"])]
+    if context is not None:
+        checked.append((CONTEXT_FILE, context.content_hash(), header["context"]["content_hash"]))
+    if sentence is not None:
+        checked.append((SENTENCE_FILE, sentence.content_hash(), header["sentence"]["content_hash"]))
     for file_name, actual, recorded in checked:
         if actual != recorded:
             raise CheckpointError(

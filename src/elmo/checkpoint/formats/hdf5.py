@@ -98,13 +98,7 @@ def _list_datasets(file: Any) -> list[str]:
     import h5py
 
     names: list[str] = []
-
-    def visit(name: str | bytes, entry: Any) -> None:
-        if isinstance(entry, h5py.Dataset):
-            # A name that is not UTF-8 comes as bytes.
-            names.append(name if isinstance(name, str) else name.decode(errors="replace"))
-
-    file.visititems(visit)
+    file.visititems(lambda name, entry: names.append(name) if isinstance(entry, h5py.Dataset) else None)
     return names
 
 
