@@ -51,8 +51,6 @@ class TextSettings:
                 faults.append(f"characters has {script!r}; choose among {', '.join(get_args(Script))}")
         if self.characters and self.split_on_spaces:
             faults.append("characters and split_on_spaces were given together; each decides the units, so choose one")
-        if not self.field:
-            faults.append("field is empty; name the column that holds the text")
         return faults
 
     @property

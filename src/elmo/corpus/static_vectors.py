@@ -51,19 +51,19 @@ class StaticVectors:
     vectors: npt.NDArray[np.float32]
     lowercase: bool
 
-    def weigh(self, frequency: float = FREQUENCY) -> npt.NDArray[np.float64]:
-        """Return the weight of each word as context, (V,): 1 for the rarest word, half of that at `frequency`."""
-        weights = frequency / (frequency + self.frequencies)
-        return np.asarray(weights / weights.max())  # in a small corpus all words are frequent
-
     def to_layer(self, arrays: Mapping[str, Float32], frequency: float = FREQUENCY) -> ContextLayer:
-        """Return a context layer with these vectors in int8 and `arrays`; it has no common directions yet."""
+        """Return a context layer with these vectors in int8 and `arrays`; it has no common directions yet.
+
+        As context, the rarest word has the weight 1, and a word of the relative `frequency` half of that.
+        """
         num_words, dim = self.vectors.shape
         quantized, scales = quantize(self.vectors)
+        weights = frequency / (frequency + self.frequencies)
+        weights /= weights.max()  # in a small corpus all words are frequent
         own: dict[str, npt.NDArray[Any]] = {
             "vectors": quantized,
             "scales": scales,
-            "weights": self.weigh(frequency).astype(np.float32),
+            "weights": weights.astype(np.float32),
             "sentence_components": np.zeros((0, dim), np.float32),
             "word_components": np.zeros((0, len(arrays["word_mean"])), np.float32),
         }

@@ -1,6 +1,5 @@
 """The middleware in front of all routes, so that no route can be left open: metrics, access, and limits."""
 
-import functools
 import hmac
 import ipaddress
 import socket
@@ -143,7 +142,6 @@ def _has_key(request: Request, key: str) -> bool:
     return scheme.lower() == "bearer" and hmac.compare_digest(token.strip().encode(), key.encode())
 
 
-@functools.lru_cache(maxsize=256)
 def is_known_host(host: str | None, known: frozenset[str]) -> bool:
     """Return whether a Host header names this server: an address, localhost, or a known name.
 
