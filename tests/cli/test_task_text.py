@@ -26,11 +26,6 @@ LINES = {
         ("Which place ?", "Ann went to Oslo by train ."),
         lambda found: found.text,
     ),
-    "senses": (
-        "the money [bank#NOUN]",
-        ("the money bank", [(2, 3, "bank", "NOUN")]),
-        lambda found: f"{found.keys[0]}\tbank",
-    ),
 }
 
 
@@ -137,7 +132,7 @@ def test_words_one_per_line_are_conll_if_requested(trained, run):
             "is not a question and its passage with a tab or ||| between them",
         ),
         ("relations", "the arm of a chair\n", "the marks are missing"),
-        ("senses", "the money bank\n", "marks no word"),
+        ("senses", "the money bank\n", "is text, but senses reads wsd; set --format."),
     ],
 )
 def test_a_line_without_marks_is_an_error_with_an_example(trained, run, family, text, message):
@@ -155,14 +150,6 @@ def test_tables_round_trip(trained, run):
     assert run("task", "predict", folder, "--format", "csv", stdin=b"text\na rat\n").out == "text,label\na rat,bad\n"
     answer = run("task", "predict", folder, "--format", "jsonl", stdin=b'{"text": "a rat"}\n')
     assert json.loads(answer.out)["label"] == "bad"
-
-
-def test_marked_words_name_their_lemma_and_part_of_speech(trained, run):
-    folder = trained("senses")
-    answer = run("task", "predict", folder, stdin=b"the river [bank#NOUN] and [banks|bank#NOUN] and [tree#NOUN]\n")
-    rows = [row.split("\t") for row in answer.out.splitlines()]
-    assert [row[1] for row in rows] == ["bank", "banks", "tree"]
-    assert rows[0][0] == rows[1][0] and rows[0][0].startswith("bank%1:") and rows[2][0] == "-"
 
 
 def test_file_and_text_are_not_both_taken(trained, run):

@@ -218,9 +218,8 @@ def test_marked_names_and_pairs_are_read_letter_by_letter(language, tmp_path):
     (tmp_path / "marked.txt").write_text(f'1\t"{marked}"\nr\n\n', encoding="utf-8")
     (tmp_path / "pairs.csv").write_text(f"first,second,label\n{one},{other},same\n", encoding="utf-8")
 
-    def read(family: str, name: str, *, labelled: bool = True) -> list:
-        settings = ReadSettings(scripts=language.scripts, format=None if labelled else "text")
-        return list(open_reader(str(tmp_path / name), family, settings, labelled=labelled))
+    def read(family: str, name: str) -> list:
+        return list(open_reader(str(tmp_path / name), family, ReadSettings(scripts=language.scripts)))
 
     for example in (*read("relations", "marked.csv"), *read("relations", "marked.txt")):
         assert example.words == words
@@ -228,10 +227,6 @@ def test_marked_names_and_pairs_are_read_letter_by_letter(language, tmp_path):
         assert example.words[slice(*example.second)] == language.place(1)
     (pair,) = read("pairs", "pairs.csv")
     assert (pair.first, pair.second) == (language.place(0), language.place(1))
-    (tmp_path / "senses.txt").write_text(f"{''.join(language.subject)}[{one}#NOUN]", encoding="utf-8")
-    (sentence,) = read("senses", "senses.txt", labelled=False)
-    assert sentence.words == (*language.subject, *language.place(0))
-    assert sentence.words[slice(*sentence.targets[0].span)] == language.place(0)
     item = (one, [(0, len(language.place(0)), one, "NOUN")])
     tokenizer = ReadSettings(scripts=language.scripts).tokenizer("senses")
     assert build_example("senses", item, tokenizer).words == language.place(0)

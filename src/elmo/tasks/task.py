@@ -327,25 +327,20 @@ def load_task(
 def _open_bilm(
     folder: Path, reference: BilmReference, named: str | Path | Elmo | None, options: dict[str, Any]
 ) -> Elmo:
-    source: str | Path | None
-    if isinstance(named, Elmo):
-        model, source = named, "the model given"
+    recorded = folder / BILM_FOLDER if reference.is_carried else reference.source
+    source = recorded if named is None else named
+    if isinstance(source, Elmo):
+        model = source
     else:
-        carried = folder / BILM_FOLDER if reference.is_carried else reference.source
-        source = carried if named is None else named
         try:
             model = Elmo.from_pretrained(source, **options)
         except CheckpointError as error:
             raise CheckpointError(f"The biLM of {folder} could not be opened: {error}") from error
-    model_hash = fingerprint(model)
-    if model_hash != reference.hash:
+    if fingerprint(model) != reference.hash or (
+        reference.context_hash is not None and context_fingerprint(model) != reference.context_hash
+    ):
         raise CheckpointError(
-            f"{folder} was trained with another biLM than {source or 'the default model'} (its fingerprint is "
-            f"{model_hash[:12]}…, {reference.hash[:12]}… was expected); say where the right one is."
-        )
-    if reference.context_hash is not None and context_fingerprint(model) != reference.context_hash:
-        raise CheckpointError(
-            f"{folder} was trained with another context layer than {source or 'the default model'} has; say where "
-            "the right biLM is."
+            f"{folder} was trained with another biLM or context layer than {source or 'the default model'} has; "
+            "name the right one with --bilm or bilm=."
         )
     return model

@@ -54,7 +54,8 @@ def open_reader(
     if trained is not None:
         format = format or trained.format
         settings = trained.with_changes(settings, format)
-    choices = FORMATS[family] if labelled else ("text", *FORMATS[family])
+    # A word sense needs the lemma and the part of speech, which plain text lacks.
+    choices = FORMATS[family] if labelled or family == "senses" else ("text", *FORMATS[family])
     name = source if isinstance(source, str) else source.name
     if format not in choices:
         reason = "has no extension that determines its format" if format is None else f"is {format}"

@@ -40,21 +40,16 @@ class TreeReader(Reader):
         phrases: list[tuple[Span, str]] = []
         open_phrases: list[tuple[int, str]] = []
         for token in _TREE_TOKEN.findall(line):
-            if token == ")":
-                start, label = open_phrases.pop() if open_phrases else (0, "")
-                if not label or start == len(words):
-                    raise self.lines.fail("a phrase lacks its opening bracket, label or words; (2 word) was expected.")
+            if token == ")" and open_phrases:
+                start, label = open_phrases.pop()
                 phrases.append(((start, len(words)), label))
             elif token[0] == "(":
                 open_phrases.append((len(words), token[1:].strip()))
-            elif open_phrases:
+            else:
                 words += [_TREE_ESCAPES.get(word, word) for word in token.split()]
-            elif token.strip():
-                raise self.lines.fail(f"{token.strip()!r:.40} is outside the brackets of the tree.")
-        if open_phrases or not phrases:
-            raise self.lines.fail("the tree has an opening bracket too many, or no bracket at all.")
-        if phrases[-1][0] != (0, len(words)):
-            raise self.lines.fail("more than one tree in the line; put each on its own.")
+        is_complete = not open_phrases and phrases and phrases[-1][0] == (0, len(words))
+        if not is_complete or not all(label and start < end for (start, end), label in phrases):
+            raise self.lines.fail(f"{line!r:.60} is not a tree such as (3 (2 It) (4 works)), one per line.")
         return tuple(words), phrases
 
 

@@ -1,26 +1,23 @@
 """Plain text, one sentence per line -> examples to predict; predictions -> tab-separated rows.
 
 What a line holds depends on the family: a sentence (tagging, classification), two texts with a tab or ||| between
-them (pairs; a question and its passage), a sentence with <e1> and <e2> (relations) or [marked] words (senses).
+them (pairs; a question and its passage) or a sentence with <e1> and <e2> (relations).
 """
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from elmo.files.sources import Lines
-from elmo.tasks.examples import Question, SenseSentence, SentencePair, TaggedSentence, build_example
+from elmo.tasks.examples import Question, SentencePair, TaggedSentence, build_example
 from elmo.tasks.readers.reader import Reader
 from elmo.tasks.settings import ReadSettings
 
 PAIR_SEPARATORS = ("\t", "|||")
-NO_SENSE = "-"
 # What a line of two texts holds, with an instance.
 _HALVES = {
     "pairs": ("two sentences", "A man runs ||| Someone moves"),
     "question_answering": ("a question and its passage", "Who came? ||| Ann came to Paris by train."),
 }
-_MARK = re.compile(r"\[(?:([^\[\]|]+)\|)?([^\[\]|#]+)#(\w+)\]")  # [bank#NOUN] or [banks|bank#NOUN]
 
 
 class PlainTextReader(Reader):
@@ -32,11 +29,7 @@ class PlainTextReader(Reader):
 
     def __iter__(self) -> Iterator[Any]:
         for line in filter(None, map(str.strip, self.lines)):
-            item: Any = line
-            if self.family == "senses":
-                item = self._read_marks(line)
-            elif self.family in _HALVES:
-                item = self._read_halves(line, *_HALVES[self.family])
+            item = self._read_halves(line, *_HALVES[self.family]) if self.family in _HALVES else line
             yield build_example(self.family, item, self.tokenizer, place=self.lines.place(), record=line)
 
     def write(self, example: Any, prediction: Any) -> str:
@@ -60,38 +53,11 @@ class PlainTextReader(Reader):
             )
         return halves
 
-    def _read_marks(self, line: str) -> tuple[list[str], list[tuple[int, int, str, str]]]:
-        words: list[str] = []
-        targets: list[tuple[int, int, str, str]] = []
-        end = 0
-        for mark in _MARK.finditer(line):
-            shown, lemma, pos = mark.groups()
-            words += self._split_words(line[end : mark.start()])
-            marked = self._split_words(shown or lemma)
-            targets.append((len(words), len(words) + len(marked), lemma.strip().replace(" ", "_"), pos.upper()))
-            words += marked
-            end = mark.end()
-        if not targets:
-            raise self.lines.fail(
-                f"{line!r:.60} marks no word; put the word whose sense is wanted in brackets, with its lemma and part "
-                "of speech, as in 'The [bank#NOUN] raised its rates' or 'Two [banks|bank#NOUN]'."
-            )
-        return [*words, *self._split_words(line[end:])], targets
-
-    def _split_words(self, text: str) -> list[str]:
-        return [word.text for word in self.tokenizer(text)]
-
 
 def _prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
     """Return rows for people: (word, tag) of each word, else the prediction, its probability and the text."""
     if isinstance(example, TaggedSentence):
         return list(zip(prediction.words, prediction.tags, strict=True))
-    if isinstance(example, SenseSentence):
-        text = _MARK.sub(lambda mark: mark[1] or mark[2], example.record)
-        return [
-            (key or NO_SENSE, " ".join(example.words[slice(*target.span)]), text)
-            for target, key in zip(example.targets, prediction.keys, strict=True)
-        ]
     if isinstance(example, Question):
         return [(prediction.text, f"{prediction.probability:.3f}", _split_halves(example.record)[0])]
     texts = _split_halves(example.record) if isinstance(example, SentencePair) else [example.record.replace("\t", " ")]
