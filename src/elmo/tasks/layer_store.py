@@ -28,18 +28,17 @@ def default_cache_folder() -> Path:
     return cache_folder() / "layers"
 
 
-def compute_layers(
-    model: Elmo, sentences: Sequence[Sequence[str]], *, with_context: bool, pooled: bool = False
-) -> list[Values]:
-    """Return all layers of each sentence as (T, (L+1)·2D), or (T, (L+1)·2D + d) with the context vectors.
+def compute_layers(model: Elmo, sentences: Sequence[Sequence[str]], *, pooled: bool = False) -> list[Values]:
+    """Return all layers of each sentence as (T, (L+1)·2D).
 
-    `pooled`: their mean over the words instead, (1, …); memory does not grow with the texts.
+    `pooled`: their mean over the words instead, (1, (L+1)·2D + d), with that of the model's context vectors if it has
+    them; memory does not grow with the texts.
     """
     arrays: list[Values] = []
     for words in _cut(map(list, sentences)):
         layers = [np.asarray(array, dtype=np.float32) for array in model.embed(words, layers="all")]
         values = [array.transpose(1, 0, 2).reshape(-1, model.num_layers * model.dim) for array in layers]
-        if with_context:
+        if pooled and model.context is not None:
             contexts = map(np.asarray, model.context_vectors(words))
             values = [np.concatenate(pair, axis=1) for pair in zip(values, contexts, strict=True)]
         if pooled:
@@ -51,20 +50,12 @@ def compute_layers(
 class LayerStore:
     """The layers of sentences by one model; what is missing is computed and stored."""
 
-    def __init__(
-        self,
-        model: Elmo,
-        folder: Path | None = None,
-        *,
-        with_context: bool = False,
-        pooled: bool = False,
-    ) -> None:
-        """`folder` holds the stores of all models; `with_context` and `pooled` are those of compute_layers."""
-        self._model, self._with_context, self._pooled = model, with_context, pooled
+    def __init__(self, model: Elmo, folder: Path | None = None, *, pooled: bool = False) -> None:
+        """`folder` holds the stores of all models; `pooled` is that of compute_layers."""
+        self._model, self._pooled = model, pooled
         self._num_values = model.num_layers * model.dim
         name = f"{fingerprint(model)[:32]}-{model.precision}"
-        if with_context:
-            assert model.context is not None
+        if pooled and model.context is not None:
             self._num_values += model.context.dim
             name += f"_{(context_fingerprint(model) or '')[:16]}"
         self._path = (folder or default_cache_folder()) / f"{name}{'_mean' * pooled}.sqlite"
@@ -84,7 +75,7 @@ class LayerStore:
             missing = [words for key, words in requested.items() if key not in known]
             total, done = sum(map(len, missing)), 0
             for chunk in _cut(sorted(missing, key=len)):
-                layers = compute_layers(self._model, chunk, with_context=self._with_context, pooled=self._pooled)
+                layers = compute_layers(self._model, chunk, pooled=self._pooled)
                 if not all(np.isfinite(array).all() for array in layers):
                     raise InputError("This model returns values beyond 65504, which float16 cannot hold.")
                 rows = [(_key(words), array.tobytes()) for words, array in zip(chunk, layers, strict=True)]

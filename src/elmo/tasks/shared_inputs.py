@@ -112,7 +112,7 @@ class SharedInputs:
         self.inputs, self.family = inputs, choose_family(inputs.family)
         self.report = report or TaskReport()
         self._pretrained: dict[int, tuple[WordList, npt.NDArray[np.float32]]] = {}
-        self._stores: dict[tuple[bool, bool], LayerStore] = {}
+        self._stores: dict[bool, LayerStore] = {}
 
     @cached_property
     def splits(self) -> Splits:
@@ -152,16 +152,14 @@ class SharedInputs:
             self._pretrained[num_kept] = read_pretrained(Path(path), self.texts(), num_kept=num_kept)
         return self._pretrained[num_kept]
 
-    def embed_texts(self, examples: Iterable[Any], *, with_context: bool, pooled: bool = False) -> LayerStore:
+    def embed_texts(self, examples: Iterable[Any], *, pooled: bool) -> LayerStore:
         """Return the store with the layers of the examples' texts; what is missing is computed now."""
-        key = with_context, pooled
-        if key not in self._stores:
+        if pooled not in self._stores:
             cache = self.inputs.options.cache_folder
-            folder = None if cache is None else Path(cache)
-            self._stores[key] = LayerStore(self.frozen, folder, with_context=with_context, pooled=pooled)
+            self._stores[pooled] = LayerStore(self.frozen, None if cache is None else Path(cache), pooled=pooled)
         texts = (text for example in examples for text in self.family.texts(example))
-        self._stores[key].add(texts, self.report.on_words)
-        return self._stores[key]
+        self._stores[pooled].add(texts, self.report.on_words)
+        return self._stores[pooled]
 
     def texts(self) -> Iterator[Words]:
         """Yield every sentence of every example."""

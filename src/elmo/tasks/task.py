@@ -290,6 +290,10 @@ def load_task(
     if reference is not None:
         options = {"device": device, "num_threads": num_threads, "local_files_only": local_files_only}
         model = _open_bilm(folder, reference, bilm, {**options, "precision": precision or reference.precision})
+        if settings.network.kind == "pooled" and context_fingerprint(model) != reference.context_hash:
+            raise CheckpointError(
+                f"{folder} was trained with another context layer than its biLM has now; put it back."
+            )
     shape = None if reference is None else reference.shape
     try:
         network = build_network(
@@ -297,24 +301,20 @@ def load_task(
             tuned=model if settings.elmo.tune else None, pretrained=weights.get(PRETRAINED_WEIGHT),
         )  # fmt: skip
         missing, unexpected = network.load_state_dict(weights, strict=False)
+        if faults := [name for name in (*missing, *unexpected) if not name.startswith(BILM_PREFIX)]:
+            raise KeyError(", ".join(faults))
     except (RuntimeError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise CheckpointError(
             f"{folder} is damaged: its settings, labels and weights do not fit together "
             f"({first_line(error):.120}); copy it again or train again."
         ) from error
-    missing = [name for name in missing if not name.startswith(BILM_PREFIX)]
-    if missing or unexpected:
-        raise CheckpointError(
-            f"{folder} is damaged: its weights do not fit ({', '.join([*missing, *unexpected][:5])})."
-        )
     network.eval().requires_grad_(False)
     layers: dict[Words, Values] = {}  # of the sentences read last
 
     def encode(sentences: list[Words]) -> None:
         """Compute layers rounded like those on disk, so that both give the same scores."""
-        assert model is not None and shape is not None
-        with_context, pooled = shape.context_dim > 0, settings.network.kind == "pooled"
-        arrays = compute_layers(model, sentences, with_context=with_context, pooled=pooled)
+        assert model is not None
+        arrays = compute_layers(model, sentences, pooled=settings.network.kind == "pooled")
         layers.clear()
         layers.update(zip(sentences, arrays, strict=True))
 
@@ -336,11 +336,9 @@ def _open_bilm(
             model = Elmo.from_pretrained(source, **options)
         except CheckpointError as error:
             raise CheckpointError(f"The biLM of {folder} could not be opened: {error}") from error
-    if fingerprint(model) != reference.hash or (
-        reference.context_hash is not None and context_fingerprint(model) != reference.context_hash
-    ):
+    if fingerprint(model) != reference.hash:
         raise CheckpointError(
-            f"{folder} was trained with another biLM or context layer than {source or 'the default model'} has; "
-            "name the right one with --bilm or bilm=."
+            f"{folder} was trained with another biLM than {source or 'the default model'}; name the right one with "
+            "--bilm or bilm=."
         )
     return model

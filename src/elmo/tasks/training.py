@@ -240,8 +240,7 @@ class _Run:
             self._fingerprint = fingerprint(self._model) if elmo.tune else shared.frozen_fingerprint
             if not elmo.tune:
                 examples = [*self._train, *self.dev, *shared.splits.test]
-                store = shared.embed_texts(examples, with_context=context is not None, pooled=is_pooled)
-                layers_of = store.__getitem__
+                layers_of = shared.embed_texts(examples, pooled=is_pooled).__getitem__
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed)
             network = build_network(
