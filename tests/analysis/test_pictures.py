@@ -41,7 +41,6 @@ def test_a_similarity_map_has_the_cosines_of_each_layer(model, tmp_path):
     drawn = (tmp_path / "map.svg").read_text()
     assert all(f">{word}<" in drawn for word in ("went", "river", "bank", "$", "layer 0", "layer 2"))
     assert list(tmp_path.iterdir()) == [tmp_path / "map.svg"]
-    json.dumps(maps[0].to_dict())
 
 
 @pytest.mark.parametrize(("sentence", "count"), [("", 0), ("word " * 61, 61)])

@@ -332,7 +332,7 @@ def build_index(
     """
     require_faiss()
     folder, stored = Path(folder), _open_vectors(names, model)
-    keys = tuple(key for key in choose_layers(layers, model) if key != 0)
+    keys = tuple(key for key in choose_layers(layers, model) if key != 0) or choose_layers(None, model)
     if stored is None:
         find_corpus(names)
         groups = {f"vectors-{group}": group for group in group_layers(keys)}

@@ -75,14 +75,12 @@ def embed_layers(
                 arrays = model.embed_spans([words for words, _ in window], spans, layers=group)
                 for (_, rows), array in zip(window, arrays, strict=True):
                     for key in keys_of_group:
-                        vectors[key][rows] = array if group == key else select_layer(array, key)
+                        if group == key:
+                            vectors[key][rows] = array
+                        else:
+                            vectors[key][rows] = array.mean(axis=1) if key == "average" else array[:, int(key)]
             advance(0, len(window))
     return vectors
-
-
-def select_layer(array: Array, key: LayerKey) -> Array:
-    """Return one layer, or the average, of vectors of all layers (N, L+1, D)."""
-    return np.asarray(array.mean(axis=1) if key == "average" else array[:, int(key)], np.float32)
 
 
 def group_layers(keys: Sequence[LayerKey]) -> dict[LayerKey | Literal["all"], list[LayerKey]]:

@@ -5,7 +5,7 @@ Pictures of words are drawn beside the numbers they show: similarity.py and word
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -116,10 +116,6 @@ class MixingWeights:
     place: str  # input: beside the words; output: beside the states of the task's network
     weights: tuple[float, ...]
     gamma: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return asdict(self)
 
 
 def mixing_weights(task_folder: str | Path) -> tuple[MixingWeights, ...]:

@@ -5,6 +5,7 @@ jieba on Chinese Wikipedia, precision and recall of words of two characters are 
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -20,35 +21,30 @@ _MARGIN = 2.0  # of the weakest tie inside a word over the ties across its edges
 _FUNCTION = frozenset("的了是在和与我你他她它这那也都就很还着把被又从以之其给但而于或及并由向对则所将已曾各每该此两")
 
 
+@dataclass(frozen=True)
 class Cohesion:
     """How strongly the neighboring tokens of a sentence predict each other."""
 
-    def __init__(self, words: Sequence[str], ties: npt.NDArray[np.floating] | None) -> None:
-        """`ties` (T-1,) are those of each token with the next; None: unknown, so that they decide nothing."""
-        self._words, self._ties = words, ties
-
-    @property
-    def is_known(self) -> bool:
-        """Whether a language model has measured it."""
-        return self._ties is not None
+    words: Sequence[str]
+    ties: npt.NDArray[np.floating] | None  # (T-1,) of each token with the next; None: unknown, they decide nothing
 
     def is_word(self, start: int, end: int, *, function_words: bool = False) -> bool:
         """Return whether the tokens from `start` to `end` are one word; `function_words` allows those too."""
-        run = self._words[start:end]
+        run = self.words[start:end]
         if any(map(is_punctuation, run)):
             return False
         if not function_words and is_function_word(run):
             return False
-        if self._ties is None or end - start < 2:
+        if self.ties is None or end - start < 2:
             return True
-        edges = [place for place in (start - 1, end - 1) if self._may_join(place)]
+        edges = [position for position in (start - 1, end - 1) if self._may_join(position)]
         least = _WEAKEST_TIE if end - start == 2 else _WEAKEST_TIE_LONG
-        weakest = float(self._ties[start : end - 1].min())
-        return weakest > max([least, *(float(self._ties[place]) + _MARGIN for place in edges)])
+        weakest = float(self.ties[start : end - 1].min())
+        return weakest > max([least, *(float(self.ties[position]) + _MARGIN for position in edges)])
 
-    def _may_join(self, place: int) -> bool:
-        """Return whether one word could have both the token at `place` and the next one."""
-        pair = self._words[place : place + 2] if place >= 0 else ()
+    def _may_join(self, position: int) -> bool:
+        """Return whether one word could have both the token at a position and the next one."""
+        pair = self.words[position : position + 2] if position >= 0 else ()
         return len(pair) == 2 and all(script_of(word[:1]) == "Han" and word not in _FUNCTION for word in pair)
 
 

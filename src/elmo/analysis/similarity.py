@@ -32,17 +32,11 @@ class WordSimilarities:
     words: tuple[Occurrence, ...]
     cosines: npt.NDArray[np.float64]
 
-    @property
-    def by_layer(self) -> bool:
-        """Whether there is a table for each layer."""
-        return self.cosines.ndim == 3
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object; sentences are counted from 0, and each pair is listed once."""
-        pairs = []
+        name, pairs = "cosine_by_layer" if self.cosines.ndim == 3 else "cosine", []
         for a, b in zip(*np.triu_indices(len(self.words), k=1), strict=True):
-            values = self.cosines[..., a, b].tolist()
-            pairs.append({"a": int(a), "b": int(b), "cosine_by_layer" if self.by_layer else "cosine": values})
+            pairs.append({"a": int(a), "b": int(b), name: self.cosines[..., a, b].tolist()})
         sentences = [{"words": word.sentence.words, "start": word.start, "end": word.end} for word in self.words]
         return {"sentences": sentences, "pairs": pairs}
 
@@ -55,11 +49,6 @@ class SimilarityMap:
     second: tuple[str, ...]
     layer: LayerKey
     cosines: Array
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        cosines = np.round(self.cosines.astype(np.float64), 4).tolist()
-        return {"first": self.first, "second": self.second, "layer": self.layer, "cosines": cosines}
 
 
 def compare_words(

@@ -188,16 +188,16 @@ def _list_near(occurrence: Occurrence, cohesion: Cohesion) -> Iterator[str]:
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     words, start, end = occurrence.sentence.words, occurrence.start, occurrence.end
-    longest = _LONGEST_HAN_WORD if cohesion.is_known else 2
+    longest = 2 if cohesion.ties is None else _LONGEST_HAN_WORD
     for first, last in ((max(0, start - _WINDOW), start), (end, min(len(words), end + _WINDOW))):
-        for place in range(first, last):
-            word = words[place]
+        for position in range(first, last):
+            word = words[position]
             if len(word) == 1 and script_of(word) == "Han":
-                for length in range(2, min(longest, last - place) + 1):
-                    run = words[place : place + length]
+                for length in range(2, min(longest, last - position) + 1):
+                    run = words[position : position + length]
                     if not all(len(letter) == 1 and script_of(letter) == "Han" for letter in run):
                         break
-                    if not set(run) & _HAN_STOP and cohesion.is_word(place, place + length):
+                    if not set(run) & _HAN_STOP and cohesion.is_word(position, position + length):
                         yield "".join(run)
             elif (
                 len(word) > 1
