@@ -86,10 +86,6 @@ class Manifest:
         """Return the JSON object."""
         return {"format": _FORMAT, "version": _VERSION, **dataclasses.asdict(self)}
 
-    def is_of(self, model_hash: str, context_hash: str | None) -> bool:
-        """Return whether it was built with the model of these hashes; the context layer's matters for meaning."""
-        return self.model_hash == model_hash and self.context_hash in (None, context_hash)
-
 
 def is_index(path: str | Path) -> bool:
     """Return whether this is a folder with a manifest, which is not that of a vectors folder."""
@@ -140,8 +136,9 @@ class CorpusIndex:
 
     def check_model(self, model: Elmo) -> None:
         """Raise InputError if it was built with another model."""
-        if not self.manifest.is_of(fingerprint(model), context_fingerprint(model)):
-            built_with = self.manifest.model or "the default model of another version"
+        manifest = self.manifest  # the context layer matters for meaning only
+        if manifest.model_hash != fingerprint(model) or manifest.context_hash not in (None, context_fingerprint(model)):
+            built_with = manifest.model or "the default model of another version"
             raise InputError(f"{self.folder} was built with another model, {built_with}; name it with --model.")
 
     def check_layers(self, layers: Sequence[LayerKey]) -> None:
