@@ -110,9 +110,9 @@ class Distillation:
                 yield None
             window += 1
 
-    def draw(self, number: int) -> SentenceBatch:
-        """Return a batch, which depends on the seed and its number alone; every process draws its own groups."""
-        rows, cache = self.rows(number), self.cache
+    def draw(self, index: int) -> SentenceBatch:
+        """Return a batch, which depends on the seed and its index alone; every process draws its own groups."""
+        rows, cache = self.rows(index), self.cache
         sentences = [cache.sentence(row) for row in rows]
         words = None
         if cache.words is not None:
@@ -127,15 +127,15 @@ class Distillation:
         is_whole = [len(ids) < self._settings.max_words for ids in sentences]
         return pack_sentences(self._tokens, sentences, is_whole, predicts=self._settings.predict, teacher=targets)
 
-    def rows(self, number: int) -> list[int]:
+    def rows(self, index: int) -> list[int]:
         """Return the sentences of the cache that are in a batch of this process."""
         num_groups, per_batch = -(-len(self.cache) // GROUP), max(1, self._settings.batch_sentences // GROUP)
         groups = []
-        for position in range(number * per_batch, (number + 1) * per_batch):
-            epoch, index = divmod(position, num_groups)
+        for position in range(index * per_batch, (index + 1) * per_batch):
+            epoch, position_in_epoch = divmod(position, num_groups)
             if epoch not in self._orders:
                 self._orders = {epoch: np.random.default_rng([self._seed, epoch]).permutation(num_groups)}
-            groups.append(int(self._orders[epoch][index]))
+            groups.append(int(self._orders[epoch][position_in_epoch]))
         groups = groups[self._processes.rank :: self._processes.count] or groups[:1]
         rows = [row for group in groups for row in range(group * GROUP, (group + 1) * GROUP)]
         return [row for row in rows if row < len(self.cache)]
@@ -259,13 +259,13 @@ class ContrastFinder:
         """Return pairs (P, 2) of sentences of word ids."""
         by_words: dict[bytes, list[tuple[int, bytes]]] = {}
         pairs = []
-        for number, ids in enumerate(sentences):
+        for index, ids in enumerate(sentences):
             folded = self._folded[ids]
             bag = np.sort(folded[~np.isin(folded, self._negations)]).tobytes()
             for other, content in by_words.setdefault(bag, []):
                 if content != folded.tobytes():
-                    pairs.append((other, number))
-            by_words[bag].append((number, folded.tobytes()))
+                    pairs.append((other, index))
+            by_words[bag].append((index, folded.tobytes()))
         return torch.tensor(pairs, dtype=torch.long).reshape(-1, 2)
 
 

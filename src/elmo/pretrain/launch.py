@@ -116,21 +116,21 @@ def catch_signals() -> Iterator[list[int]]:
     received: list[int] = []
     received_at = 0.0
 
-    def receive(number: int, frame: FrameType | None) -> None:
+    def receive(signum: int, frame: FrameType | None) -> None:
         nonlocal received_at
         if not received:
-            received.append(number)
+            received.append(signum)
             received_at = time.monotonic()
-        elif number == signal.SIGINT and time.monotonic() - received_at > IMPATIENT_SECONDS:
+        elif signum == signal.SIGINT and time.monotonic() - received_at > IMPATIENT_SECONDS:
             raise KeyboardInterrupt
 
     is_main = threading.current_thread() is threading.main_thread()  # only there signals can be caught
-    handlers = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT) if is_main}
+    handlers = {signum: signal.signal(signum, receive) for signum in (signal.SIGTERM, signal.SIGINT) if is_main}
     try:
         yield received
     finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
+        for signum, handler in handlers.items():
+            signal.signal(signum, handler)
 
 
 def start_run(

@@ -78,8 +78,8 @@ class Objective(nn.Module):
                 loss, values = objective(words, distilled.teacher)
                 auxiliary = auxiliary + loss
                 totals[row, 0], totals[row, 1] = values.detach().sum(), len(values)
-            for direction, places in enumerate(distilled.predicting):
-                tops[direction] = torch.cat([tops[direction], sides[direction][-1, places]])
+            for direction, positions in enumerate(distilled.predicting):
+                tops[direction] = torch.cat([tops[direction], sides[direction][-1, positions]])
                 targets[direction] = torch.cat([targets[direction], distilled.targets[direction]])
         losses = self._predict(tops, targets, samples)
         return WindowLoss(losses[0], losses[1], end, auxiliary, totals)
@@ -103,7 +103,7 @@ class Objective(nn.Module):
         """Return the layers of each direction, (L+1, T·B, D), and of the words, (L+1, N, 2D)."""
         layers, _ = self._run(batch, self.bilm.zero_state(batch.keep.shape[1]))
         sides = [torch.stack(side).flatten(1, 2) for side in layers]
-        words = [side[:, places] for side, places in zip(sides, batch.places, strict=True)]
+        words = [side[:, positions] for side, positions in zip(sides, batch.word_positions, strict=True)]
         return sides, torch.cat(words, dim=-1).float()
 
     def _run(self, batch: LMBatch | SentenceBatch, state: BiLMState) -> tuple[list[list[Tensor]], BiLMState]:
@@ -126,12 +126,12 @@ class Objective(nn.Module):
         """Return the loss of each direction, summed over its states (N, D)."""
         assert self.bilm.softmaxes is not None
         losses = []
-        for softmax, top, wanted in zip(self.bilm.softmaxes, tops, targets, strict=True):
+        for softmax, top, target in zip(self.bilm.softmaxes, tops, targets, strict=True):
             states = F.dropout(top, self.dropout, training=self.training)
             if samples is None:
-                losses.append(softmax.loss(states, wanted))
+                losses.append(softmax.loss(states, target))
             else:
-                losses.append(softmax.sampled_loss(states.to(self.product_dtype), wanted, samples))
+                losses.append(softmax.sampled_loss(states.to(self.product_dtype), target, samples))
         return losses
 
 

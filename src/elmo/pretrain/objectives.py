@@ -41,8 +41,8 @@ class SentenceBatch:
     word_ids: Tensor | None  # (U,)
     word_index: Tensor  # (2, T, B): which distinct word is the input
     keep: Tensor  # (T, B): 0 where a sentence starts
-    places: Tensor  # (2, N): where the words are, in T·B, sentence by sentence
-    predicting: Tensor  # (2, M): where the language model predicts, in T·B; M = 0 if it does not learn here
+    word_positions: Tensor  # (2, N): in T·B, of the words, sentence by sentence
+    predicting: Tensor  # (2, M): positions in T·B that predict a word; M = 0 if the language model does not learn
     targets: Tensor  # (2, M): vocabulary ids to predict there
     teacher: TeacherTargets
 
@@ -125,19 +125,19 @@ def pack_sentences(
     The language model predicts the words and, of whole sentences, their end; if not `predicts`, nothing.
     """
     rows = pack_rows([len(sentence) for sentence in sentences])
-    num_steps = max(sum(len(sentences[number]) + 1 for number in row) for row in rows)
+    num_steps = max(sum(len(sentences[index]) + 1 for index in row) for row in rows)
     ids = np.full((2, num_steps, len(rows)), BOS_ID, dtype=np.int64)
     is_predicting = np.zeros((2, len(rows), num_steps), dtype=bool)
-    places: list[Ids] = [np.empty(0, dtype=np.int64)] * len(sentences)
+    word_positions: list[Ids] = [np.empty(0, dtype=np.int64)] * len(sentences)
     for column, row in enumerate(rows):
         start = 0
-        for number in row:
-            sentence, end = sentences[number], start + len(sentences[number])
+        for index in row:
+            sentence, end = sentences[index], start + len(sentences[index])
             steps = np.arange(start + 1, end + 1)  # of the words, after BOS
             ids[:, steps, column] = np.stack([sentence, sentence[::-1]])
-            places[number] = np.stack([steps, steps[::-1]]) * len(rows) + column
+            word_positions[index] = np.stack([steps, steps[::-1]]) * len(rows) + column
             # The word after the last one of a truncated sentence is unknown.
-            is_cut = not is_whole[number]
+            is_cut = not is_whole[index]
             is_predicting[0, column, start : end + 1 - is_cut] = predicts
             is_predicting[1, column, start + is_cut : end + 1] = predicts
             start = end + 1
@@ -149,7 +149,7 @@ def pack_sentences(
         word_ids=word_ids,
         word_index=word_index,
         keep=torch.from_numpy(ids[0] != BOS_ID).float(),
-        places=torch.from_numpy(np.concatenate(places, axis=1)),
+        word_positions=torch.from_numpy(np.concatenate(word_positions, axis=1)),
         predicting=torch.from_numpy((step_index * len(rows) + column_index).reshape(2, -1)),
         targets=torch.from_numpy(reader.find_targets(following[direction, step_index, column_index].reshape(2, -1))),
         teacher=teacher,
@@ -161,12 +161,12 @@ def pack_rows(lengths: Sequence[int]) -> list[list[int]]:
     size = max(lengths) + 1
     rows: list[list[int]] = []
     room: list[int] = []
-    for number in sorted(range(len(lengths)), key=lambda number: -lengths[number]):
-        needed = lengths[number] + 1  # with its BOS
+    for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
+        needed = lengths[index] + 1  # with its BOS
         row = next((row for row, left in enumerate(room) if needed <= left), len(rows))
         if row == len(rows):
             rows.append([])
             room.append(size)
-        rows[row].append(number)
+        rows[row].append(index)
         room[row] -= needed
     return rows

@@ -157,13 +157,13 @@ class WindowStream:
             position=Position(tuple(self._block), tuple(self._offset)),
         )
 
-    def _load(self, number: int) -> Ids:
+    def _load(self, position: int) -> Ids:
         """Return the ids of a block in both directions, (2, n): right to left, each sentence reversed after its BOS."""
-        epoch, place = divmod(number, len(self._blocks))
+        epoch, index = divmod(position, len(self._blocks))
         if epoch not in self._orders:
             self._orders = {epoch - 1: self._orders[epoch - 1]} if epoch - 1 in self._orders else {}
             self._orders[epoch] = np.random.default_rng([self._seed, epoch]).permutation(len(self._blocks))
-        shard, start, stop = self._blocks[self._orders[epoch][place]]
+        shard, start, stop = self._blocks[self._orders[epoch][index]]
         ids = self._corpus.read_block(int(shard), int(start), int(stop)).astype(np.int64)
         starts = np.flatnonzero(ids == BOS_ID)
         ends = np.append(starts[1:], len(ids))

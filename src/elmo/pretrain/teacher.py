@@ -127,9 +127,9 @@ class TeacherCache:
         """E, the dimension of the teacher."""
         return int(self.sentences.shape[1])
 
-    def sentence(self, number: int) -> Ids:
+    def sentence(self, index: int) -> Ids:
         """Return the word ids of a sentence."""
-        return self.ids[self.offsets[number] : self.offsets[number + 1]].astype(np.int64)
+        return self.ids[self.offsets[index] : self.offsets[index + 1]].astype(np.int64)
 
 
 def build_cache(
@@ -185,18 +185,20 @@ def _choose(
     corpus: PreparedCorpus, num_sentences: int, max_words: int, seed: int
 ) -> tuple[npt.NDArray[np.uint32], Ids]:
     """Draw groups of neighboring sentences; return their ids and the offset of each sentence."""
-    shards = [corpus.shard(number) for number in range(corpus.num_shards)]
+    shards = [corpus.shard(shard_index) for shard_index in range(corpus.num_shards)]
     starts = [np.append(np.flatnonzero(shard == BOS_ID), len(shard)) for shard in shards]
-    groups = [(number, first) for number, bounds in enumerate(starts) for first in range(0, len(bounds) - 1, GROUP)]
+    groups = [
+        (shard_index, first) for shard_index, bounds in enumerate(starts) for first in range(0, len(bounds) - 1, GROUP)
+    ]
     order = np.random.default_rng(seed).permutation(len(groups))
     if num_sentences:
         order = order[: -(-num_sentences // GROUP)]
     chosen: list[npt.NDArray[np.uint32]] = []
-    for place in order.tolist():
-        number, first = groups[place]
-        for start, end in itertools.pairwise(starts[number][first : first + GROUP + 1].tolist()):
+    for group in order.tolist():
+        shard_index, first = groups[group]
+        for start, end in itertools.pairwise(starts[shard_index][first : first + GROUP + 1].tolist()):
             if end - start > 1:
-                chosen.append(shards[number][start + 1 : min(end, start + 1 + max_words)])
+                chosen.append(shards[shard_index][start + 1 : min(end, start + 1 + max_words)])
     if not chosen:
         raise ConfigError(f"{corpus.folder} has no sentence for a teacher; choose another teacher.corpus.")
     offsets = np.cumsum([0, *map(len, chosen)], dtype=np.int64)
