@@ -10,7 +10,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from elmo.config import EncoderConfig, ModelConfig
-from elmo.errors import ConfigError
+from elmo.errors import ConfigError, first_line
 from elmo.inference.layers import LayerChoice, choose_layers
 from elmo.inference.runtime import (
     CarriedState,
@@ -199,11 +199,9 @@ def open_device(device: str | torch.device) -> torch.device:
         opened = torch.device(_available()[-1] if device == "auto" else device)
         torch.empty(0, device=opened)
     except (RuntimeError, AssertionError, TypeError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        if "device string" in reason:  # torch lists every kind of device it could be built for
-            reason = "it is not the name of a device"
         raise ConfigError(
-            f"The device {str(device)!r} cannot be used: {reason}; choose {' or '.join(_available())}."
+            f"The device {str(device)!r} cannot be used: {first_line(error).rstrip('.')}; choose "
+            f"{' or '.join(_available())}."
         ) from error
     return opened
 

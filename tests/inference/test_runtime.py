@@ -157,7 +157,7 @@ def test_a_device_that_does_not_exist_is_refused_in_one_line(tiny_model):
     with pytest.raises(ConfigError) as raised:
         Elmo(tiny_model.checkpoint(), device="gpu")
     message = str(raised.value)
-    assert message.startswith("The device 'gpu' cannot be used: it is not the name of a device; choose cpu")
+    assert message.startswith("The device 'gpu' cannot be used: ")
     assert "\n" not in message
 
 

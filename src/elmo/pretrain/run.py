@@ -103,8 +103,8 @@ class Run:
             _set_frequency_bias(bilm, self._word_counts)
         bilm = bilm.to(processes.device)
         assert bilm.softmaxes is not None
-        for softmax in bilm.softmaxes:
-            softmax.sparse_gradient = settings.updates_touched_rows
+        for softmax in bilm.softmaxes:  # AdamW moves every row at every update
+            softmax.sparse_gradient = settings.optimizer.kind == "adagrad" and settings.num_samples > 0
         distillation = self._distillation
         auxiliary = nn.ModuleDict() if distillation is None else distillation.objectives.to(processes.device)
         objective = Objective(
@@ -207,14 +207,13 @@ class Run:
             self._save(watcher)
 
     def _validate(self) -> dict[str, float]:
-        carry = self.settings.reset_state == "never"
-        model = Elmo(self.checkpoint(), device=str(self._processes.device), state="carry" if carry else "zero")
+        checkpoint, device = self.checkpoint(), str(self._processes.device)
+        carries_state = self.settings.reset_state == "never"
+        model = Elmo(checkpoint, device=device, state="carry" if carries_state else "zero")
         evaluation = evaluate_text(model, self._validation)
         values = {name: getattr(evaluation, name) for name in MEASURED}
         if self._distillation is not None:
-            if carry:
-                model = Elmo(self.checkpoint(), device=str(self._processes.device))
-            values |= self._distillation.validate(model, self._validation)
+            values |= self._distillation.validate(Elmo(checkpoint, device=device), self._validation)
         return values
 
     def _save(self, watcher: Watcher) -> None:

@@ -118,11 +118,6 @@ class TrainSettings(Settings):
             ]
         return faults
 
-    @property
-    def updates_touched_rows(self) -> bool:
-        """Whether an update changes only the softmax rows it sampled; AdamW moves every row at every update."""
-        return self.optimizer.kind == "adagrad" and self.num_samples > 0
-
 
 def _list_overwritten(model: ModelConfig) -> list[str]:
     """Return one phrase per setting of a model that follows from the corpus."""
