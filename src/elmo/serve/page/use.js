@@ -70,15 +70,17 @@ function useMeaning(comparison) {
   const [a, b] = state.marks.map(marked);
   const weights = shares(state.weights).map((share) => Number(share.toFixed(4)));
   const layers = comparison.kind === "meaning" ? "meaning" : weights;
+  const byIndex = a.index || b.index;
+  const end = byIndex ? ").cosine" : ")";
   const python = [
     ...opening("Elmo"),
-    "model.similarity(",
+    byIndex ? "model.compare(" : "model.similarity(",
     `    ${JSON.stringify(a.sentence)},`,
     `    ${JSON.stringify(b.sentence)},`,
     ...[["index_a", a], ["index_b", b]].filter(([, { index }]) => index).map(([name, { index }]) => `    ${name}=(${index.join(", ")}),`),
     `    layers=${python_(layers)},`,
     // The model in the page has fewer words than the one in Python.
-    isLocal ? `)  # ≈ ${comparison.cosine.toFixed(2)}` : `)  # ${comparison.cosine.toFixed(3)}`,
+    isLocal ? `${end}  # ≈ ${comparison.cosine.toFixed(2)}` : `${end}  # ${comparison.cosine.toFixed(3)}`,
   ];
   const asked = { sentence_a: a.sentence, sentence_b: b.sentence, layers, model: model.name };
   const curl = [request("similarity", asked)];
@@ -89,7 +91,7 @@ function useMeaning(comparison) {
     python.push("", `model.substitutes(${JSON.stringify(sentence)}${place}, top_k=${SHOWN_SUBSTITUTES})`);
     curl.push(request("substitutes", { sentence, ...(index ? { index: index[0] } : {}), top_k: SHOWN_SUBSTITUTES, model: model.name }));
   }
-  return { python: python.join("\n"), curl: a.index || b.index ? curl.slice(1).join("\n\n") : curl.join("\n\n") };
+  return { python: python.join("\n"), curl: byIndex ? curl.slice(1).join("\n\n") : curl.join("\n\n") };
 }
 
 // For the page without a server, whose folder contains the module.
