@@ -119,12 +119,12 @@ def run_comparison(
         raise InputError(f"{folder} is not empty and holds no comparison; choose a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
     variants = comparison.choose_variants(shared.inputs.family)
-    wanted = list(product(sorted(comparison.fractions), variants, comparison.seeds))
+    planned = list(product(sorted(comparison.fractions), variants, comparison.seeds))
     results = []
     with holding(folder, f"Another process is comparing in {folder}; wait for it, or stop it first."):
         _check_same(shared, settings, folder)
         _check_same_bilm(shared, folder, variants)
-        for number, (fraction, variant, seed) in enumerate(wanted, start=1):
+        for number, (fraction, variant, seed) in enumerate(planned, start=1):
             name = f"{variant}-{fraction:g}-{seed}"
             run = folder / RUNS / name
             if is_done(run):
@@ -132,7 +132,7 @@ def run_comparison(
             else:
                 changes = {**VARIANTS[variant], "fit.seed": seed, "fit.fraction": fraction}
                 changed = make_settings(shared.inputs.family, {**settings.to_dict(), **changes})
-                shared.report.run_name = f"{name} ({number} of {len(wanted)}), "
+                shared.report.run_name = f"{name} ({number} of {len(planned)}), "
                 result = train_task(shared, changed, run, keep=keep, is_new=not is_started(run))
             results.append({"variant": variant, "fraction": fraction, "seed": seed, **result.to_dict()})
         rows = summarize(results)

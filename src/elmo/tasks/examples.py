@@ -163,7 +163,7 @@ class TagPrediction:
     @property
     def spans(self) -> list[tuple[str, int, int]]:
         """The spans that the tags mark: type, start and end, half-open ranges of words."""
-        return [(kind, first, last + 1) for kind, first, last in tag_spans(self.tags)]
+        return [(span_type, first, last + 1) for span_type, first, last in tag_spans(self.tags)]
 
 
 @dataclass(frozen=True)

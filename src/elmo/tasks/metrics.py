@@ -24,21 +24,21 @@ def tag_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
     is_open = False
     has_types = not SEGMENTATION.issuperset(tags)
     for number, tag in enumerate(tags):
-        prefix, _, kind = tag.partition("-") if has_types else (tag, "", "word")
-        if prefix == "O" or not kind:
+        prefix, _, span_type = tag.partition("-") if has_types else (tag, "", "word")
+        if prefix == "O" or not span_type:
             is_open = False
             continue
-        if is_open and prefix not in ("B", *_SINGLE) and spans[-1][0] == kind:
-            spans[-1] = (kind, spans[-1][1], number)
+        if is_open and prefix not in ("B", *_SINGLE) and spans[-1][0] == span_type:
+            spans[-1] = (span_type, spans[-1][1], number)
         else:
-            spans.append((kind, number, number))
+            spans.append((span_type, number, number))
         is_open = prefix not in (*_ENDING, *_SINGLE)
     return spans
 
 
 def score_spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return precision, recall and F1 of spans whose type and both borders are correct."""
-    pairs = [(set(tag_spans(tags)), set(tag_spans(found))) for tags, found in zip(gold, predicted, strict=True)]
+    pairs = [(set(tag_spans(right)), set(tag_spans(tags))) for right, tags in zip(gold, predicted, strict=True)]
     num_right = sum(len(right & answered) for right, answered in pairs)
     num_gold, num_predicted = (sum(map(len, spans)) for spans in zip(*pairs, strict=True))
     if not num_gold + num_predicted:
@@ -103,7 +103,7 @@ def _plain(text: str) -> list[str]:
 
 
 def _word_f1(answer: str, text: str) -> float:
-    one, other = Counter(_plain(answer)), Counter(_plain(text))
-    if not one or not other:
-        return float(one == other)
-    return 2 * sum((one & other).values()) / (sum(one.values()) + sum(other.values()))
+    gold, predicted = Counter(_plain(answer)), Counter(_plain(text))
+    if not gold or not predicted:
+        return float(gold == predicted)
+    return 2 * sum((gold & predicted).values()) / (sum(gold.values()) + sum(predicted.values()))

@@ -279,9 +279,9 @@ def _embed_targets(model: Elmo, sentences: Iterable[SenseSentence]) -> Iterator[
 
     Sentences without such a word are not embedded.
     """
-    embedded, wanted = itertools.tee(sentence for sentence in sentences if sentence.targets)
+    embedded, returned = itertools.tee(sentence for sentence in sentences if sentence.targets)
     arrays = model.embed_iter((list(sentence.words) for sentence in embedded), layers="all", read_ahead=256)
-    for array, sentence in zip(arrays, wanted, strict=True):
+    for array, sentence in zip(arrays, returned, strict=True):
         spans = [target.span for target in sentence.targets]
         meanings = []
         if model.context is not None:

@@ -128,7 +128,9 @@ class _Classification(Family):
     def score(
         self, examples: Sequence[LabelledText], predictions: Sequence[LabelPrediction], labels: Labels
     ) -> dict[str, float]:
-        return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
+        return score_labels(
+            [example.label or "" for example in examples], [prediction.label for prediction in predictions]
+        )
 
 
 class _PairNetwork(_LabelNetwork):
@@ -171,8 +173,8 @@ class _PairNetwork(_LabelNetwork):
         together = torch.cat([states, aligned, states - aligned, states * aligned], dim=-1)
         composed = self.compose(self.dropout(F.relu(self.compare(together))), batch.mask)
         pooled = pool_max_mean(composed, batch.mask)
-        one, two = pooled[:half], pooled[half:]
-        features = torch.cat([one, two, (one - two).abs(), one * two], dim=-1)
+        first, second = pooled[:half], pooled[half:]
+        features = torch.cat([first, second, (first - second).abs(), first * second], dim=-1)
         scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(features)))))
         return scores
 
@@ -208,8 +210,8 @@ class _Pairs(Family):
         labels: Labels,
     ) -> dict[str, float]:
         if "labels" in labels:
-            found = [prediction.label for prediction in predictions if isinstance(prediction, LabelPrediction)]
-            return score_labels([str(example.target) for example in examples], found)
+            predicted = [prediction.label for prediction in predictions if isinstance(prediction, LabelPrediction)]
+            return score_labels([str(example.target) for example in examples], predicted)
         numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
         return score_numbers([float(example.target or 0) for example in examples], numbers)
 
@@ -230,10 +232,10 @@ class _RelationNetwork(_LabelNetwork):
         sides = [[example.first for example in examples], [example.second for example in examples]]
         distances = [self.distance(_distances(spans, length)) for spans in sides]
         states = self.encoder(batch, torch.cat(distances, dim=-1))
-        one, two = (pool_mean(states, span_mask(spans, length)) for spans in sides)
+        first, second = (pool_mean(states, span_mask(spans, length)) for spans in sides)
         outer = [(min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(*sides, strict=True)]
-        from_one_to_two = pool_max(states, span_mask(outer, length))
-        pooled = torch.cat([one, two, from_one_to_two, pool_max(states, batch.mask)], dim=-1)
+        from_first_to_second = pool_max(states, span_mask(outer, length))
+        pooled = torch.cat([first, second, from_first_to_second, pool_max(states, batch.mask)], dim=-1)
         scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(pooled)))))
         return scores
 
@@ -257,7 +259,7 @@ class _Relations(Family):
         self, examples: Sequence[MarkedPair], predictions: Sequence[LabelPrediction], labels: Labels
     ) -> dict[str, float]:
         gold = [example.label or "" for example in examples]
-        return score_relations(gold, [found.label for found in predictions])
+        return score_relations(gold, [prediction.label for prediction in predictions])
 
 
 FAMILIES = {"classification": _Classification(), "pairs": _Pairs(), "relations": _Relations()}

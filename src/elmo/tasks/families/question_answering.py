@@ -80,22 +80,24 @@ class _AnswerNetwork(TaskNetwork):
         """Return the scores (B, T) of the first and of the last word; (B, T + 1) if there may be no answer."""
         questions = batcher([example.words for example in examples])
         passages = batcher([example.passage_words for example in examples])
-        asked = self.encoder(questions, questions.mask.new_zeros(*questions.mask.shape, 2).float())
+        question_states = self.encoder(questions, questions.mask.new_zeros(*questions.mask.shape, 2).float())
         states = self.encoder(passages, _word_matches(examples, passages.mask.shape[1]))
-        weights = masked_softmax(self.align(states) @ self.align(asked).transpose(1, 2), questions.mask[:, None])
-        aligned = weights @ asked
-        one = self.question(asked, questions.mask)
-        together = torch.cat([states, aligned, states * aligned, states * one[:, None]], dim=-1)
+        weights = masked_softmax(
+            self.align(states) @ self.align(question_states).transpose(1, 2), questions.mask[:, None]
+        )
+        aligned = weights @ question_states
+        question = self.question(question_states, questions.mask)
+        together = torch.cat([states, aligned, states * aligned, states * question[:, None]], dim=-1)
         mixed = F.relu(self.combine(self.dropout(together)))
         modelled = self.dropout(self.model(mixed, passages.mask))
         scores = self.scores(modelled)
-        first = scores[..., 0] + (modelled @ self.first(one)[..., None])[..., 0]
-        last = scores[..., 1] + (modelled @ self.last(one)[..., None])[..., 0]
+        first = scores[..., 0] + (modelled @ self.first(question)[..., None])[..., 0]
+        last = scores[..., 1] + (modelled @ self.last(question)[..., None])[..., 0]
         first = first.masked_fill(~passages.mask, VERY_LOW)
         last = last.masked_fill(~passages.mask, VERY_LOW)
         if self.no_answer is not None:
-            none = self.no_answer(torch.cat([one, pool_max(modelled, passages.mask)], dim=-1))
-            first, last = torch.cat([first, none[:, :1]], dim=1), torch.cat([last, none[:, 1:]], dim=1)
+            no_answer = self.no_answer(torch.cat([question, pool_max(modelled, passages.mask)], dim=-1))
+            first, last = torch.cat([first, no_answer[:, :1]], dim=1), torch.cat([last, no_answer[:, 1:]], dim=1)
         return first, last
 
 
@@ -140,7 +142,7 @@ class _QuestionAnswering(Family):
     def score(
         self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction], labels: Labels
     ) -> dict[str, float]:
-        return score_answers([example.answers for example in examples], [found.text for found in predictions])
+        return score_answers([example.answers for example in examples], [prediction.text for prediction in predictions])
 
 
 FAMILIES = {"question_answering": _QuestionAnswering()}

@@ -54,8 +54,8 @@ class _SenseNetwork(TaskNetwork):
             best = self._scores(vectors[known], [targets[row] for row in known]).argmax(dim=-1).tolist()
             for row, number in zip(known, best, strict=True):
                 keys[row] = self._senses[entry_of(targets[row])][number]
-        found = iter(keys)
-        return [SensePrediction(tuple(next(found) for _ in example.targets)) for example in examples]
+        remaining = iter(keys)
+        return [SensePrediction(tuple(next(remaining) for _ in example.targets)) for example in examples]
 
     def _pool(self, examples: Sequence[SenseSentence], batcher: Batcher) -> tuple[Tensor, list[SenseTarget]]:
         batch = batcher([example.words for example in examples])

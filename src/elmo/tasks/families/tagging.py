@@ -1,5 +1,6 @@
 """Tagging: one tag per word. Where tags mark spans, a CRF makes them fit together."""
 
+import itertools
 from collections.abc import Sequence
 
 import torch
@@ -79,8 +80,8 @@ class Crf(nn.Module):
             new = torch.logsumexp(total[:, :, None] + self.transitions, dim=1) + scores[:, step]
             total = torch.where(mask[:, step, None], new, total)
         normalizer = torch.logsumexp(total + self.last, dim=1)
-        some = mask.any(dim=1)
-        return ((normalizer - gold) * some).sum() / some.sum().clamp(min=1)
+        has_words = mask.any(dim=1)
+        return ((normalizer - gold) * has_words).sum() / has_words.sum().clamp(min=1)
 
     @torch.no_grad()
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
@@ -106,18 +107,18 @@ class Crf(nn.Module):
 
 def _follows_scheme(tags: Sequence[str]) -> bool:
     """Return whether every span begins with B- (or S-, U-), as in IOB2, IOBES, BMES and BILOU."""
-    return all(_may_follow(one, other) for one, other in zip((_OUTSIDE, *tags), tags, strict=False))
+    return all(itertools.starmap(_may_follow, itertools.pairwise((_OUTSIDE, *tags))))
 
 
-def _may_follow(one: str, other: str) -> bool:
-    (before, _, kind), (prefix, _, other_kind) = one.partition("-"), other.partition("-")
-    return prefix not in _CONTINUING or (before in _OPEN and kind == other_kind)
+def _may_follow(previous: str, tag: str) -> bool:
+    (previous_prefix, _, previous_type), (prefix, _, span_type) = previous.partition("-"), tag.partition("-")
+    return prefix not in _CONTINUING or (previous_prefix in _OPEN and previous_type == span_type)
 
 
 def _allowed(tags: Sequence[str], strict: bool) -> tuple[Tensor | None, Tensor | None]:
     if not strict:
         return None, None
-    pairs = torch.tensor([[_may_follow(one, other) for other in tags] for one in tags])
+    pairs = torch.tensor([[_may_follow(previous, tag) for tag in tags] for previous in tags])
     return pairs, torch.tensor([_may_follow(_OUTSIDE, tag) for tag in tags])
 
 
