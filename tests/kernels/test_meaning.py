@@ -9,9 +9,10 @@ from elmo.kernels.library import VARIANTS, KernelError, find_library
 
 DIM, TOP_DIM, NUM_WORDS, NUM_TOKENS, NUM_CANDIDATES = 24, 12, 50, 9, 20
 SETTINGS = meaning.MeaningSettings(
-    window=3, focus=5.0, decay=0.3, shrinkage=0.1, likelihood=0.5, relatedness=2.0, topic=3.0, cutoff=7.0,
+    window=3, focus=5.0, decay=0.3, shrinkage=0.1, topic=3.0, cutoff=7.0,
     substitute_shrinkage=0.2, top_share=1.0, context_share=0.7, substitute_share=1.4, word_share=0.3,
 )  # fmt: skip
+COUNTS = np.array([3, 1])  # spans of each sentence
 SPANS = np.array([[1, 6, 2, 3, 3, 0], [1, 6, 1, 4, 8, 1], [1, 6, 5, 6, 2, -1], [8, 11, 8, 9, 4, 2]])
 
 
@@ -28,16 +29,18 @@ def make_inputs(*, shared=True, seed=0):
     def rows(number, dim):
         return meaning.quantize_rows(draw.normal(size=(number, dim)) / np.sqrt(dim))
 
-    softmax = rows(NUM_WORDS, TOP_DIM // 2 if shared else TOP_DIM)
-    candidates = meaning.Candidates(*rows(NUM_WORDS, DIM), *softmax, draw.normal(size=NUM_WORDS).astype(np.float32))
+    softmax, scales = rows(NUM_WORDS, TOP_DIM // 2 if shared else TOP_DIM)
+    candidates = meaning.Candidates(*rows(NUM_WORDS, DIM), softmax)
     tokens = meaning.Tokens(*rows(NUM_TOKENS, DIM), draw.random(NUM_TOKENS).astype(np.float32))
+    chosen = np.stack([draw.permutation(NUM_WORDS)[:NUM_CANDIDATES] for _ in range(3)])
     lists = meaning.Lists(
-        np.stack([draw.permutation(NUM_WORDS)[:NUM_CANDIDATES] for _ in range(3)]).astype(np.uint16),
-        (draw.random((3, NUM_CANDIDATES)) * meaning.COSINE_LEVELS).astype(np.int16),
+        chosen.astype(np.uint16),
+        scales[chosen] / 2,
+        draw.normal(size=(3, NUM_CANDIDATES)).astype(np.float32),
         draw.normal(size=(3, DIM)).astype(np.float32) / 20,
     )
     top = draw.normal(size=(12, TOP_DIM)).astype(np.float32)
-    return candidates, top, draw.integers(0, NUM_TOKENS, 12), tokens, SPANS, lists
+    return candidates, top, draw.integers(0, NUM_TOKENS, 12), tokens, SPANS, COUNTS, lists
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -45,8 +48,9 @@ def make_inputs(*, shared=True, seed=0):
 def test_the_library_agrees_with_numpy(variant, shared):
     inputs = make_inputs(shared=shared)
     expected = meaning.find_meanings(None, SETTINGS, *inputs)
-    assert expected.shape == (4, TOP_DIM + DIM)
-    np.testing.assert_allclose(meaning.find_meanings(open_variant(variant), SETTINGS, *inputs), expected, atol=2e-3)
+    assert [array.shape for array in expected] == [(3, TOP_DIM + DIM), (1, TOP_DIM + DIM)]
+    for array, other in zip(meaning.find_meanings(open_variant(variant), SETTINGS, *inputs), expected, strict=True):
+        np.testing.assert_allclose(array, other, atol=2e-3)
 
 
 def test_every_instruction_set_gives_the_same_bits():
@@ -55,28 +59,31 @@ def test_every_instruction_set_gives_the_same_bits():
         pytest.skip("no library")
     inputs = make_inputs()
     runnable = best.variants[best.variants.index(best.variant) :]
-    results = [meaning.find_meanings(open_variant(variant), SETTINGS, *inputs) for variant in runnable]
+    results = [np.concatenate(meaning.find_meanings(open_variant(variant), SETTINGS, *inputs)) for variant in runnable]
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
 @pytest.mark.parametrize("library", ["numpy", "library"])
 def test_a_word_has_the_same_bits_alone(library):
     library = None if library == "numpy" else find_library()
-    candidates, top, positions, tokens, spans, lists = make_inputs()
-    together = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, spans, lists)
-    for span, expected in zip(spans, together, strict=True):
-        alone = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, span[None], lists)
-        assert np.array_equal(alone[0], expected)
+    candidates, top, positions, tokens, spans, counts, lists = make_inputs()
+    together = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, spans, counts, lists)
+    for span, expected in zip(spans, np.concatenate(together), strict=True):
+        one = np.ones(1, dtype=int)
+        alone = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, span[None], one, lists)
+        assert np.array_equal(alone[0][0], expected)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nan_and_infinity_propagate(value):
-    candidates, top, positions, tokens, spans, lists = make_inputs()
+    candidates, top, positions, tokens, spans, counts, lists = make_inputs()
     top[1] = value  # the state before the first word
     for library in (None, find_library()):
         with np.errstate(all="ignore"):
-            meanings = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, spans, lists)
-        assert np.isnan(meanings[0, TOP_DIM:]).all() and np.isfinite(meanings[3]).all()
+            first, second = meaning.find_meanings(
+                library, SETTINGS, candidates, top, positions, tokens, spans, counts, lists
+            )
+        assert np.isnan(first[0, TOP_DIM:]).all() and np.isfinite(second).all()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -94,16 +101,18 @@ def test_the_nearest_candidates_are_those_of_numpy(variant):
 
 @pytest.mark.parametrize("column", range(6))
 def test_numbers_that_lead_outside_are_refused(column):
-    candidates, top, positions, tokens, spans, lists = make_inputs()
+    candidates, top, positions, tokens, spans, counts, lists = make_inputs()
     wrong = spans.copy()
     wrong[0, column] = 99
     with pytest.raises(KernelError):
-        meaning.find_meanings(find_library(), SETTINGS, candidates, top, positions, tokens, wrong, lists)
+        meaning.find_meanings(find_library(), SETTINGS, candidates, top, positions, tokens, wrong, counts, lists)
 
 
 def test_arrays_of_another_type_are_refused():
-    candidates, top, positions, tokens, spans, lists = make_inputs()
+    candidates, top, positions, tokens, spans, counts, lists = make_inputs()
     if find_library() is None:
         pytest.skip("no library")
     with pytest.raises(KernelError, match="top is float64"):
-        meaning.find_meanings(find_library(), SETTINGS, candidates, top.astype(float), positions, tokens, spans, lists)
+        meaning.find_meanings(
+            find_library(), SETTINGS, candidates, top.astype(float), positions, tokens, spans, counts, lists
+        )

@@ -3,6 +3,7 @@
 Only words are read here, never states of the language model.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -40,7 +41,7 @@ class StaticTable:
     def look_up_tokens(self, words: list[str], rows: npt.NDArray[np.int64]) -> Tokens:
         """Return the vectors in int8, the scales and the weights of distinct words, whose rows are known."""
         arrays, chosen = self.arrays, np.maximum(rows, 0)
-        vectors, scales, weights = (arrays[name][chosen] for name in ("vectors", "scales", "weights"))
+        vectors, scales, weights = (arrays[name].take(chosen, axis=0) for name in ("vectors", "scales", "weights"))
         if len(unknown := np.flatnonzero(rows == NO_ROW)):
             vectors[unknown], scales[unknown] = self._estimate([words[number] for number in unknown.tolist()])
             weights[unknown] = self.config.unknown_weight
@@ -89,10 +90,8 @@ class StaticTable:
 
     def find_rows(self, words: Iterable[str]) -> npt.NDArray[np.int64]:
         """Return the row of each word in the table, -1 for a word outside it."""
-        find = self._keys.get
-        if self.config.lowercase:
-            return np.array([find(word.lower(), NO_ROW) for word in words], dtype=np.int64)
-        return np.array([find(word, NO_ROW) for word in words], dtype=np.int64)
+        spellings = map(str.lower, words) if self.config.lowercase else words
+        return np.array(list(map(self._keys.get, spellings, itertools.repeat(NO_ROW))), dtype=np.int64)
 
 
 class ContextReader:

@@ -4,7 +4,7 @@ Which words could stand in place of one is found once per distinct word: those w
 """
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,9 +14,8 @@ import numpy.typing as npt
 from elmo.inference.context import NO_ROW, Span, StaticTable
 from elmo.inference.scoring import Softmaxes
 from elmo.inference.workers import follow_forks
-from elmo.kernels.library import find_library
+from elmo.kernels.library import align, find_library
 from elmo.kernels.meaning import (
-    COSINE_LEVELS,
     Candidates,
     Lists,
     MeaningSettings,
@@ -37,8 +36,7 @@ NUM_CANDIDATE_WORDS = 20_000  # the most frequent ones of the table
 NUM_WORDS = 16_384  # rows of the table whose words have substitutes: the others are rare, with few meanings
 LEAST_WEIGHT = 0.07  # of a word with substitutes: those below, such as "the", have no meaning of their own
 _MOST_LISTS = 20_000
-WORDS_AT_ONCE = 1024  # whose vectors are computed by one call
-_NO_LISTS = Lists(np.zeros((0, 1), np.uint16), np.zeros((0, 1), np.int16), np.zeros((0, 1), np.float32))
+_NO_LISTS = Lists(np.zeros((0, 1), np.uint16), *(np.zeros((0, 1), np.float32) for _ in range(3)))
 
 
 class Meaning:
@@ -123,20 +121,10 @@ class Meaning:
                 by_token, known = lists.find(keys, tokens)
             numbers = by_token[queries]
         candidates = None if lists is None else lists.words
-        located = np.column_stack([places, queries, numbers])
-        arrays: list[Array] = []
-        start = 0
-        for sizes in _cut(counts):
-            stop = start + sum(sizes)
-            meanings = find_meanings(
-                find_library(), settings, candidates, np.ascontiguousarray(top), positions, tokens,
-                located[start:stop], known, single_threaded=self._single_threaded,
-            )  # fmt: skip
-            # Small arrays take memory that was used before, which is faster than new pages of the system.
-            vectors = np.split(meanings, np.cumsum(sizes)[:-1])
-            arrays += vectors if len(vectors) == 1 else [array.copy() for array in vectors]
-            start = stop
-        return arrays
+        return find_meanings(
+            find_library(), settings, candidates, np.ascontiguousarray(top), positions, tokens,
+            np.column_stack([places, queries, numbers]), counts, known, single_threaded=self._single_threaded,
+        )  # fmt: skip
 
     def _prepare(self) -> tuple[MeaningSettings, "_CandidateLists | None"]:
         """Gather what the formula needs, once."""
@@ -145,14 +133,16 @@ class Meaning:
                 config = self._table.config
                 softmaxes = self._softmaxes() if config.substitutes and self._vocabulary is not None else None
                 if softmaxes is not None and self._vocabulary is not None:
-                    words = _gather_candidates(self._table, self._vocabulary, softmaxes)
-                    if len(words.offsets):
-                        self._lists = _CandidateLists(words, config.num_candidates, config.relatedness)
+                    words, factors, offsets = _gather_candidates(self._table, self._vocabulary, softmaxes)
+                    if len(words.scales):
+                        self._lists = _CandidateLists(
+                            words, factors, offsets, config.num_candidates, config.relatedness
+                        )
                 self._settings = MeaningSettings(
                     window=config.window, focus=config.focus, decay=config.decay, shrinkage=config.shrinkage,
-                    likelihood=LIKELIHOOD, relatedness=config.relatedness, topic=TOPIC, cutoff=CUTOFF,
-                    substitute_shrinkage=SHRINKAGE, top_share=1.0, context_share=config.share,
-                    substitute_share=0.0 if self._lists is None else config.substitutes, word_share=config.word,
+                    topic=TOPIC, cutoff=CUTOFF, substitute_shrinkage=SHRINKAGE, top_share=1.0,
+                    context_share=config.share, word_share=config.word,
+                    substitute_share=0.0 if self._lists is None else config.substitutes,
                 )  # fmt: skip
             return self._settings, self._lists
 
@@ -160,9 +150,12 @@ class Meaning:
 class _CandidateLists:
     """The nearest candidates of the words that were met; not safe for several threads by itself."""
 
-    def __init__(self, words: Candidates, num_candidates: int, relatedness: float) -> None:
-        self.words = words
-        self._num_candidates, self._relatedness = min(num_candidates, len(words.offsets)), relatedness
+    def __init__(
+        self, words: Candidates, factors: Array, offsets: Array, num_candidates: int, relatedness: float
+    ) -> None:
+        """`factors` and `offsets` (C,) turn dot products of softmax rows into the scores of words."""
+        self.words, self._factors, self._offsets = words, factors, offsets
+        self._num_candidates, self._relatedness = min(num_candidates, len(factors)), relatedness
         self._clear(1024)
 
     def _clear(self, capacity: int) -> None:
@@ -171,7 +164,8 @@ class _CandidateLists:
 
     def _allocate(self, capacity: int) -> Lists:
         size, dim = (capacity, self._num_candidates), self.words.vectors.shape[1]
-        return Lists(np.empty(size, np.uint16), np.empty(size, np.int16), np.empty((capacity, dim), np.float32))
+        floats = (np.empty(shape, np.float32) for shape in (size, size, (capacity, dim)))
+        return Lists(np.empty(size, np.uint16), *floats)
 
     def find(self, keys: Sequence[Hashable], tokens: Tokens) -> tuple[Ids, Lists]:
         """Return the number of each token's list, -1 for a key of NO_ROW, and all lists."""
@@ -199,7 +193,8 @@ class _CandidateLists:
             find_library(), self.words, tokens.vectors[chosen], tokens.scales[chosen], self._num_candidates
         )
         self._lists.candidates[first:last] = nearest
-        self._lists.cosines[first:last] = np.rint(cosines * COSINE_LEVELS)
+        self._lists.factors[first:last] = self._factors[nearest]
+        self._lists.offsets[first:last] = self._offsets[nearest] + np.float32(self._relatedness) * cosines
         for place, row in enumerate(nearest, start=first):
             shares = np.exp(self._relatedness * (cosines[place - first] - cosines[place - first].max()))
             shares = shares / shares.sum() * self.words.scales[row]
@@ -207,39 +202,27 @@ class _CandidateLists:
         self._numbers.update(zip(missing, range(first, last), strict=True))
 
 
-def _cut(counts: Sequence[int]) -> Iterator[list[int]]:
-    """Cut the sizes of sentences into runs of about WORDS_AT_ONCE words."""
-    sizes: list[int] = []
-    for count in counts:
-        if sizes and sum(sizes) + count > WORDS_AT_ONCE:
-            yield sizes
-            sizes = []
-        sizes.append(count)
-    yield sizes
-
-
-def _locate(batch: CharBatch, spans: Sequence[Sequence[Span]] | None) -> tuple[Ids, list[int]]:
+def _locate(batch: CharBatch, spans: Sequence[Sequence[Span]] | None) -> tuple[Ids, Ids]:
     """Return the places (n, 4) of words or phrases among all tokens of the batch, and how many each sentence has.
 
     The columns are the first token of the sentence, the boundary behind its last, and the same of the word.
     """
-    ends = np.cumsum(batch.lengths)
-    begins = ends - batch.lengths + 1
     if batch.groups is None:
-        widths = [np.ones(length, dtype=np.int64) for length in (batch.lengths - 2).tolist()]
+        lengths, widths = batch.lengths, np.ones(int(batch.lengths.sum()), dtype=np.int64)
     else:
-        rows = np.split(batch.groups.num_tokens, np.cumsum(batch.groups.lengths)[:-1])
-        widths = [row[1:-1] for row in rows]
-    places = []
-    for number, width in enumerate(widths):
-        stops = begins[number] + np.cumsum(width)
-        starts = stops - width
-        if spans is not None:
-            own = np.array(spans[number], dtype=np.int64).reshape(-1, 2)
-            starts, stops = starts[own[:, 0]], stops[own[:, 1] - 1]
-        sentence = np.full(len(starts), begins[number]), np.full(len(starts), ends[number] - 1)
-        places.append(np.column_stack([*sentence, starts, stops]))
-    return np.concatenate(places), [len(own) for own in places]
+        lengths, widths = batch.groups.lengths, batch.groups.num_tokens
+    stops = np.cumsum(widths)
+    starts, ends = stops - widths, np.cumsum(batch.lengths)
+    begins = np.cumsum(lengths) - lengths + 1  # the first word of each sentence
+    if spans is None:
+        counts = lengths - 2
+        first = last = np.arange(counts.sum()) + np.repeat(begins - np.cumsum(counts) + counts, counts)
+    else:
+        counts = np.array([len(own) for own in spans], dtype=np.int64)
+        own = np.array([span for sentence in spans for span in sentence], dtype=np.int64).reshape(-1, 2)
+        first, last = (own + np.repeat(begins, counts)[:, None] - (0, 1)).T
+    sentences = np.column_stack([ends - batch.lengths + 1, ends - 1])
+    return np.column_stack([np.repeat(sentences, counts, axis=0), starts[first], stops[last]]), counts
 
 
 def _add_phrases(tokens: Tokens, phrases: Sequence[Ids]) -> Tokens:
@@ -255,8 +238,14 @@ def _add_phrases(tokens: Tokens, phrases: Sequence[Ids]) -> Tokens:
     )
 
 
-def _gather_candidates(table: StaticTable, vocabulary: Vocabulary, softmaxes: Softmaxes) -> Candidates:
-    """Return the frequent words of the vocabulary that the table has, each in its most frequent spelling."""
+def _gather_candidates(
+    table: StaticTable, vocabulary: Vocabulary, softmaxes: Softmaxes
+) -> tuple[Candidates, Array, Array]:
+    """Return the frequent words of the vocabulary that the table has, each in its most frequent spelling.
+
+    The factors and offsets (C,) turn the dot products of their softmax rows into scores: log probabilities, less
+    what the frequency of a word adds.
+    """
     frequencies, rows = vocabulary.log_frequencies(), table.find_rows(vocabulary.words)
     is_usable = rows != NO_ROW
     is_usable[vocabulary.punctuation_ids] = is_usable[vocabulary.special_ids] = False
@@ -272,7 +261,6 @@ def _gather_candidates(table: StaticTable, vocabulary: Vocabulary, softmaxes: So
     else:
         softmax, scales = quantize_rows(np.concatenate([own.rows(words) for own in softmaxes], axis=1))
     offsets = left_to_right.bias[words] + right_to_left.bias[words] - FREQUENCY * frequencies[words]
-    return Candidates(
-        np.ascontiguousarray(table.arrays["vectors"][chosen]), table.arrays["scales"][chosen],
-        np.ascontiguousarray(softmax), scales, offsets.astype(np.float32),
-    )  # fmt: skip
+    vectors, vector_scales = (table.arrays[name][chosen] for name in ("vectors", "scales"))
+    candidates = Candidates(align(vectors), vector_scales, align(softmax))
+    return candidates, np.float32(LIKELIHOOD) * scales, (LIKELIHOOD * offsets).astype(np.float32)

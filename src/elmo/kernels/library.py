@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -22,10 +22,11 @@ from elmo.errors import ConfigError, ElmoError
 from elmo.kernels.sources import hash_sources
 
 logger = logging.getLogger(__name__)
+ScalarT = TypeVar("ScalarT", bound=np.generic)
 
 VARIABLE = "ELMO_KERNELS"
 VARIANTS = ("avx512vnni", "avx512", "avx2", "neoni8mm", "neondot", "neon", "portable")
-_ABI = 5  # as in csrc/kernels.h
+_ABI = 6  # as in csrc/kernels.h
 MAX_HIGHWAYS = 4  # ELMO_MAX_HIGHWAYS
 _FOLDER = Path(__file__).parent
 _PATH = _FOLDER / f"_native.{'dll' if sys.platform == 'win32' else 'so'}"
@@ -165,6 +166,15 @@ def address_of(array: npt.NDArray[Any], name: str, dtype: type[Any], shape: tupl
             f"{shape} is needed."
         )
     return int(array.ctypes.data)
+
+
+def align(array: npt.NDArray[ScalarT]) -> npt.NDArray[ScalarT]:
+    """Return a contiguous copy that starts at a line of the cache, so that no line is read twice."""
+    memory = np.empty(array.nbytes + 64, dtype=np.uint8)
+    start = -memory.ctypes.data % 64
+    aligned = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
+    aligned[...] = array
+    return aligned
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ word itself.
 """
 
 import ctypes
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -18,7 +20,6 @@ from elmo.kernels.library import KernelError, Library, address_of
 Array = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.int8]
 Ids = npt.NDArray[np.int64]
-COSINE_LEVELS = 32767  # cosines of candidates are stored as whole numbers
 _TINY = np.finfo(np.float32).tiny
 _pointer, _int, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
@@ -31,9 +32,7 @@ class MeaningSettings:
     focus: float  # a neighbor with the cosine c to the word counts exp(focus · c) times as much
     decay: float  # and one at the distance n counts exp(-decay · (n - 1)) times as much
     shrinkage: float  # a context of length n is scaled to length n / (n + shrinkage)
-    likelihood: float  # weight of the log probabilities by which candidates are ranked
-    relatedness: float  # weight of their cosine to the word
-    topic: float  # weight of their cosine to the context
+    topic: float  # weight of the cosine of a candidate to the context
     cutoff: float  # candidates whose score is lower than the best by more are left out
     substitute_shrinkage: float
     top_share: float
@@ -50,21 +49,23 @@ class MeaningSettings:
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The words that may stand in place of others: static vectors and softmax rows in int8, with scales."""
+    """The words that may stand in place of others: static vectors with their scales, and softmax rows, in int8."""
 
     vectors: Bytes  # (C, d)
     scales: Array  # (C,)
     softmax: Bytes  # (C, D) if both directions have the same rows, else (C, 2D)
-    softmax_scales: Array  # (C,)
-    offsets: Array  # (C,): bias, less what the frequency of a word adds to its probability
 
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Of some words the K candidates, their cosines to the word, and their mean vector without a sentence."""
+    """Of some words the K candidates, how they are scored, and their mean vector without a sentence.
+
+    A score is factor · (softmax row · LSTM states) + offset.
+    """
 
     candidates: npt.NDArray[np.uint16]  # (n, K)
-    cosines: npt.NDArray[np.int16]  # (n, K), times COSINE_LEVELS
+    factors: Array  # (n, K)
+    offsets: Array  # (n, K)
     priors: Array  # (n, d)
 
 
@@ -82,9 +83,8 @@ class _ModelStruct(ctypes.Structure):
 
     _fields_ = (
         *((name, _int) for name in ("dim", "top_dim", "state_dim", "num_candidates", "window")),
-        *((name, _pointer) for name in ("vectors", "scales", "softmax", "softmax_scales", "offsets")),
-        *((name, _float) for name in ("focus", "decay", "shrinkage", "likelihood", "relatedness", "topic")),
-        *((name, _float) for name in ("cutoff", "substitute_shrinkage")),
+        *((name, _pointer) for name in ("vectors", "scales", "softmax")),
+        *((name, _float) for name in ("focus", "decay", "shrinkage", "topic", "cutoff", "substitute_shrinkage")),
         *((name, _float) for name in ("top_share", "context_share", "substitute_share", "word_share")),
     )
 
@@ -97,7 +97,7 @@ class _BatchStruct(ctypes.Structure):
         ("num_spans", _int),
         ("spans", _pointer),
         ("longest", _int),
-        *((name, _pointer) for name in ("candidates", "cosines", "priors", "meanings")),
+        *((name, _pointer) for name in ("candidates", "factors", "offsets", "priors")),
     )
 
 
@@ -109,24 +109,29 @@ def find_meanings(
     positions: Ids,
     tokens: Tokens,
     spans: Ids,
+    counts: Ids,
     lists: Lists,
     *,
     single_threaded: bool = False,
-) -> Array:
-    """Return the meanings (n, 2D + d) of n words or phrases.
+) -> list[Array]:
+    """Return the meanings (T, 2D + d) of words or phrases, one array per sentence.
 
     `top` (N, 2D) is the top layer of all positions, boundaries included; `positions` (N,) names the distinct token
     at each. A row of `spans` (n, 6) holds the first position of a sentence and the one behind its last, the same
-    of the word, the distinct token that stands for it, and its list of candidates (-1 for none).
+    of the word, the distinct token that stands for it, and its list of candidates (-1 for none). `counts` has the
+    number of spans of each sentence.
     """
     _check(top, positions, tokens, spans, lists, candidates)
-    if library is None:
-        return _find_by_numpy(settings, candidates, top, positions, tokens, spans, lists)
     (num_positions, top_dim), (num_tokens, dim), num_spans = top.shape, tokens.vectors.shape, len(spans)
-    num_lists, num_candidates = lists.candidates.shape
-    meanings = np.empty((num_spans, top_dim + dim), dtype=np.float32)
+    meanings = [np.empty((count, top_dim + dim), dtype=np.float32) for count in counts.tolist()]
+    if counts.sum() != num_spans:
+        raise KernelError(f"The counts of spans add up to {counts.sum()}, not to {num_spans}.")
+    if library is None:
+        _find_by_numpy(settings, candidates, top, positions, tokens, spans, lists, meanings)
+        return meanings
     if not num_spans:
         return meanings
+    num_lists, num_candidates = lists.candidates.shape
     model = _ModelStruct(dim=dim, top_dim=top_dim, num_candidates=num_candidates)
     for field in fields(settings):
         setattr(model, field.name, getattr(settings, field.name))
@@ -139,8 +144,13 @@ def find_meanings(
         model.vectors = address_of(candidates.vectors, "vectors", np.int8, (num_words, dim))
         model.scales = address_of(candidates.scales, "scales", np.float32, (num_words,))
         model.softmax = address_of(candidates.softmax, "softmax", np.int8, (num_words, state_dim))
-        model.softmax_scales = address_of(candidates.softmax_scales, "softmax_scales", np.float32, (num_words,))
-        model.offsets = address_of(candidates.offsets, "offsets", np.float32, (num_words,))
+    firsts = [array.ctypes.data for array in meanings]
+    places = np.arange(num_spans) - np.repeat(np.cumsum(counts) - counts, counts)
+    addresses = np.repeat(firsts, counts) + places * (4 * (top_dim + dim))
+    # Words whose lists begin alike share many candidates: next to each other, they find these in the cache.
+    numbers = spans[:, 5]
+    similar = np.where(numbers < 0, -1, lists.candidates[numbers, 0]) if num_lists else numbers
+    located = np.column_stack([spans, addresses])[np.lexsort((numbers, similar))]
     batch = _BatchStruct(
         top=address_of(top, "top", np.float32, (num_positions, top_dim)),
         tokens=address_of(positions, "positions", np.int64, (num_positions,)),
@@ -148,12 +158,12 @@ def find_meanings(
         token_scales=address_of(tokens.scales, "token scales", np.float32, (num_tokens,)),
         token_weights=address_of(tokens.weights, "token weights", np.float32, (num_tokens,)),
         num_spans=num_spans,
-        spans=address_of(spans, "spans", np.int64, (num_spans, 6)),
+        spans=address_of(located, "spans", np.int64, (num_spans, 7)),
         longest=int((spans[:, 3] - spans[:, 2]).max()) + 2 * settings.window,
         candidates=address_of(lists.candidates, "candidates", np.uint16, (num_lists, num_candidates)),
-        cosines=address_of(lists.cosines, "cosines", np.int16, (num_lists, num_candidates)),
+        factors=address_of(lists.factors, "factors", np.float32, (num_lists, num_candidates)),
+        offsets=address_of(lists.offsets, "offsets", np.float32, (num_lists, num_candidates)),
         priors=address_of(lists.priors, "priors", np.float32, (num_lists, dim if num_lists else 1)),
-        meanings=address_of(meanings, "meanings", np.float32, (num_spans, top_dim + dim)),
     )
     library.run_with_scratch(library.meanings, ctypes.addressof(model), ctypes.addressof(batch), int(single_threaded))
     return meanings
@@ -217,13 +227,13 @@ def _find_by_numpy(
     tokens: Tokens,
     spans: Ids,
     lists: Lists,
-) -> Array:
+    meanings: Sequence[Array],
+) -> None:
     """Compute what the library computes, word by word."""
-    top_dim, dim = top.shape[1], tokens.vectors.shape[1]
+    top_dim = top.shape[1]
     top_share, context_share, substitute_share, word_share = settings.shares
-    meanings = np.empty((len(spans), top_dim + dim), dtype=np.float32)
     vectors = tokens.vectors * tokens.scales[:, None]
-    for row, span in zip(meanings, spans.tolist(), strict=True):
+    for row, span in zip(itertools.chain(*meanings), spans.tolist(), strict=True):
         begin, end, start, stop, query, number = span
         row[:top_dim] = top_share * _shrink(top[start:stop].sum(axis=0), 0.0)
         near = np.r_[max(begin, start - settings.window) : start, stop : min(end, stop + settings.window)]
@@ -237,7 +247,6 @@ def _find_by_numpy(
             states = top[start - 1, : top_dim // 2], top[stop, top_dim // 2 :]
             substitutes = _find_substitutes(settings, candidates, lists, number, states, context)
             row[top_dim:] += substitute_share * substitutes
-    return meanings
 
 
 def _find_substitutes(
@@ -253,8 +262,7 @@ def _find_substitutes(
     state = states[0] + states[1] if is_shared else np.concatenate(states)
     rounded, scale = quantize_rows(state[None])
     dots = words.softmax[chosen] @ rounded[0].astype(np.float64)
-    logits = dots * (scale * words.softmax_scales[chosen]) + words.offsets[chosen]
-    scores = settings.likelihood * logits + settings.relatedness / COSINE_LEVELS * lists.cosines[number]
+    scores = dots * (scale * lists.factors[number]) + lists.offsets[number]
     kept = np.flatnonzero(~(scores < scores.max() - settings.cutoff))
     vectors = words.vectors[chosen[kept]] * words.scales[chosen[kept], None]
     scores = scores[kept] + settings.topic * (vectors @ context)

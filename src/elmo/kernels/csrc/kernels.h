@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Changes with every signature and structure below; Python refuses a library built from other sources. */
-#define ELMO_ABI 5
+#define ELMO_ABI 6
 
 /* A weight matrix (num_outputs x num_inputs) in panels of elmo_panel() outputs: for each panel, for each input (8 bits:
  * for each four inputs), the weights of its outputs side by side. Weights of 8 bits lie between -127 and 127. Outputs
@@ -94,11 +94,9 @@ typedef struct { /* what meanings are made of, see meaning.inc */
     int64_t window;              /* tokens on each side */
     const int8_t *vectors;       /* (words, dim): static vectors of all that may be candidates, with */
     const float *scales;         /* (words,) */
-    const int8_t *softmax;       /* (words, state_dim), with */
-    const float *softmax_scales; /* (words,), and */
-    const float *offsets;        /* (words,): bias, less what the frequency of a word adds to its probability */
+    const int8_t *softmax;       /* (words, state_dim): rows of the softmax, without their scales */
     float focus, decay, shrinkage;
-    float likelihood, relatedness, topic, cutoff, substitute_shrinkage;
+    float topic, cutoff, substitute_shrinkage;
     float top_share, context_share, substitute_share, word_share; /* square roots */
 } elmo_meaning;
 
@@ -109,13 +107,14 @@ typedef struct {
     const float *token_scales;
     const float *token_weights;
     int64_t num_spans;
-    const int64_t *spans;        /* (num_spans, 6): the first position of the sentence and the one behind its last,
-                                    the same of the word, its distinct token, its list of candidates (-1: none) */
+    const int64_t *spans;        /* (num_spans, 7): the first position of the sentence and the one behind its last,
+                                    the same of the word, its distinct token, its list of candidates (-1: none), the
+                                    address of its meaning, (top_dim + dim,); best ordered by lists */
     int64_t longest;             /* the most positions that are near a word, its own included */
-    const uint16_t *candidates;  /* (lists, num_candidates): words, with */
-    const int16_t *cosines;      /* to the word, times 32767 */
+    const uint16_t *candidates;  /* (lists, num_candidates): words, whose score is the product of their softmax row */
+    const float *factors;        /* with the state, times these, */
+    const float *offsets;        /* plus these */
     const float *priors;         /* (lists, dim): what the substitutes are without a sentence */
-    float *meanings;             /* (num_spans, top_dim + dim) */
 } elmo_meaning_batch;
 
 /* Run a task twice, the second time in the helper thread unless the caller is to do it alone; see helper.c. */

@@ -128,20 +128,19 @@ int32_t ELMO_EXPORT(elmo_run)(const float *words, int32_t num_words, const int64
 /* `settings` are the float members of elmo_meaning, from `focus` on, in their order. */
 void ELMO_EXPORT(elmo_set_meaning)(int32_t dim, int32_t top_dim, int32_t state_dim, int32_t num_candidates, int32_t window,
                               const int8_t *vectors, const float *scales, const int8_t *softmax,
-                              const float *softmax_scales, const float *offsets, const float *settings) {
+                              const float *settings) {
     meaning = (elmo_meaning){.dim = dim, .top_dim = top_dim, .state_dim = state_dim, .num_candidates = num_candidates,
-                             .window = window, .vectors = vectors, .scales = scales, .softmax = softmax,
-                             .softmax_scales = softmax_scales, .offsets = offsets};
+                             .window = window, .vectors = vectors, .scales = scales, .softmax = softmax};
     memcpy(&meaning.focus, settings, sizeof meaning - offsetof(elmo_meaning, focus));
 }
 
 int32_t ELMO_EXPORT(elmo_find_all_meanings)(const float *top, const int64_t *tokens, const int8_t *token_vectors,
                                        const float *token_scales, const float *token_weights, int32_t num_spans,
                                        const int64_t *spans, int32_t longest, const uint16_t *candidates,
-                                       const int16_t *cosines, const float *priors, float *meanings, void *scratch,
-                                       int32_t scratch_bytes) {
+                                       const float *factors, const float *offsets, const float *priors,
+                                       void *scratch, int32_t scratch_bytes) {
     elmo_meaning_batch batch = {top, tokens, token_vectors, token_scales, token_weights, num_spans, spans, longest,
-                                candidates, cosines, priors, meanings};
+                                candidates, factors, offsets, priors};
     return (int32_t)elmo_meanings_portable(&meaning, &batch, 1, scratch, scratch_bytes);
 }
 

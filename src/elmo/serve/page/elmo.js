@@ -648,7 +648,7 @@ const NO_ROW = -1;
 // As in elmo/inference/meaning.py.
 const LIKELIHOOD = 0.5, TOPIC = 3, CUTOFF = 5, SUBSTITUTE_SHRINKAGE = 0.2, FREQUENCY = 1.25;
 const NUM_CANDIDATE_WORDS = 20_000, NUM_WORDS = 16_384, LEAST_WEIGHT = 0.07, MOST_LISTS = 20_000;
-const COSINE_LEVELS = 32767, LARGEST_PRODUCT = 2 ** 31 - 1;
+const LARGEST_PRODUCT = 2 ** 31 - 1;
 const CONTEXT_DEFAULTS = {
   window: 15, focus: 2, shrinkage: 0.1, share: 1.5, decay: 0, substitutes: 0, word: 0, num_candidates: 512,
   relatedness: 2, unknown_weight: 0.5, lowercase: true,
@@ -744,13 +744,13 @@ class Meaning {
     const total = values.reduce((sum, value) => sum + value, 0);
     const stateDim = this.words?.stateDim ?? network.dim;
     const numbers = Float32Array.from([
-      settings.focus, settings.decay, settings.shrinkage, LIKELIHOOD, settings.relatedness, TOPIC, CUTOFF,
-      SUBSTITUTE_SHRINKAGE, ...values.map((value) => Math.sqrt(value / total)),
+      settings.focus, settings.decay, settings.shrinkage, TOPIC, CUTOFF, SUBSTITUTE_SHRINKAGE,
+      ...values.map((value) => Math.sqrt(value / total)),
     ]);
-    const { vectors = 0, scales = 0, softmax = 0, softmaxScales = 0, offsets = 0 } = this.words ?? {};
+    const { vectors = 0, scales = 0, softmax = 0 } = this.words ?? {};
     network.kernels.elmo_set_meaning(
       table.dim, 2 * network.dim, stateDim, this.numCandidates, settings.window, vectors, scales, softmax,
-      softmaxScales, offsets, network.memory.put("settings", numbers),
+      network.memory.put("settings", numbers),
     );
   }
 
@@ -767,20 +767,20 @@ class Meaning {
     if (!count) return null;
     const vectors = new Int8Array(count * table.dim), scales = new Float32Array(count), offsets = new Float32Array(count);
     const [left, right] = softmaxes, stateDim = left === right ? left.size : left.size + right.size;
-    const softmax = new Int8Array(count * stateDim), softmaxScales = new Float32Array(count);
+    const softmax = new Int8Array(count * stateDim), factors = new Float32Array(count);
     chosen.forEach((row, place) => {
       const id = ids.get(row);
       vectors.set(table.vectors.subarray(row * table.dim, (row + 1) * table.dim), place * table.dim);
       scales[place] = table.scales[row];
-      offsets[place] = left.bias[id] + right.bias[id] - FREQUENCY * frequencies[id];
+      offsets[place] = LIKELIHOOD * (left.bias[id] + right.bias[id] - FREQUENCY * frequencies[id]);
       const own = left === right ? left.row(id) : joinRows(left.row(id), right.row(id));
       softmax.set(own.bytes, place * stateDim);
-      softmaxScales[place] = own.scale;
+      factors[place] = LIKELIHOOD * own.scale;
     });
     const { memory } = network;
     return {
-      count, stateDim, ownVectors: vectors, ownScales: scales, vectors: memory.keep(vectors), scales: memory.keep(scales),
-      softmax: memory.keep(softmax), softmaxScales: memory.keep(softmaxScales), offsets: memory.keep(offsets),
+      count, stateDim, ownVectors: vectors, ownScales: scales, factors, offsets, vectors: memory.keep(vectors),
+      scales: memory.keep(scales), softmax: memory.keep(softmax),
     };
   }
 
@@ -798,23 +798,24 @@ class Meaning {
       }
       return numbers.get(token);
     }), 0];
+    const size = 2 * half + dim, result = memory.buffer("meanings", 4 * spans.length * size);
     const lists = [], places = [];
-    for (const [start, end] of spans) {
+    for (const [number, [start, end]] of spans.entries()) {
       const inside = positions.slice(start + 1, end + 1);
       let query = inside[0];
       if (inside.length > 1) {
         query = distinct.length;
-        distinct.push(meanOf(inside.map((number) => distinct[number]), dim));
+        distinct.push(meanOf(inside.map((token) => distinct[token]), dim));
       }
-      const list = this.#candidates(inside.map((number) => distinct[number]), distinct[query]);
-      places.push(1, tokens.length + 1, start + 1, end + 1, query, list ? lists.push(list) - 1 : -1);
+      const list = this.#candidates(inside.map((token) => distinct[token]), distinct[query]);
+      const place = list ? lists.push(list) - 1 : -1, address = result + 4 * number * size;
+      places.push(1, tokens.length + 1, start + 1, end + 1, query, place, address);
     }
     const join = (Type, size, values) => {
       const joined = new Type(Math.max(1, values.length * size));
       values.forEach((value, place) => (size === 1 ? (joined[place] = value) : joined.set(value, place * size)));
       return joined;
     };
-    const size = 2 * half + dim, result = memory.buffer("meanings", 4 * spans.length * size);
     const longest = Math.max(...spans.map(([start, end]) => end - start)) + 2 * window;
     memory.run(
       kernels.elmo_find_all_meanings, memory.put("top", top), memory.put("positions", BigInt64Array.from(positions, BigInt)),
@@ -823,8 +824,9 @@ class Meaning {
       memory.put("tokenWeights", join(Float32Array, 1, distinct.map(({ weight }) => weight))),
       spans.length, memory.put("spans", BigInt64Array.from(places, BigInt)), longest,
       memory.put("candidates", join(Uint16Array, this.numCandidates, lists.map(({ chosen }) => chosen))),
-      memory.put("cosines", join(Int16Array, this.numCandidates, lists.map(({ cosines }) => cosines))),
-      memory.put("priors", join(Float32Array, dim, lists.map(({ prior }) => prior))), result,
+      memory.put("factors", join(Float32Array, this.numCandidates, lists.map(({ factors }) => factors))),
+      memory.put("offsets", join(Float32Array, this.numCandidates, lists.map(({ offsets }) => offsets))),
+      memory.put("priors", join(Float32Array, dim, lists.map(({ prior }) => prior))),
     );
     return memory.floats(result, spans.length * size);
   }
@@ -855,7 +857,9 @@ class Meaning {
       const share = (shares[place] / total) * words.ownScales[word];
       for (let i = 0; i < dim; i++) prior[i] += share * words.ownVectors[word * dim + i];
     });
-    return { chosen, cosines: Int16Array.from(exact, (value) => roundToEven(value * COSINE_LEVELS)), prior };
+    const factors = Float32Array.from(chosen, (word) => words.factors[word]);
+    const offsets = Float32Array.from(chosen, (word, place) => words.offsets[word] + settings.relatedness * exact[place]);
+    return { chosen, factors, offsets, prior };
   }
 }
 
