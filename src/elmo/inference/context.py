@@ -142,8 +142,8 @@ class ContextReader:
 
 
 def normalize(vectors: Array) -> Array:
-    """Scale vectors (N, d) to length 1; zero stays zero."""
-    lengths = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))[:, None]
+    """Scale vectors, the last axis, to length 1; zero stays zero."""
+    lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]
     scaled: Array = vectors / np.maximum(lengths, _TINY)
     return scaled
 

@@ -3,6 +3,7 @@
 The facade reads arguments and text; what becomes of words is decided here.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, TypeAlias, cast, get_args
@@ -210,7 +211,7 @@ class Embedder:
             return self._encode_by_head(sentences, batch_size, advance)
         if pooling == "weighted":
             return self.require_context().encode(sentences)
-        pool = _average if pooling == "mean" else _maximize
+        pool = functools.partial(_pool, reduce=np.mean if pooling == "mean" else np.max)
         return np.stack(self.embed(sentences, choice, pool, batch_size=batch_size, advance=advance))
 
     def _encode_by_head(
@@ -241,20 +242,6 @@ class Embedder:
             rows = rows if batch.groups is None else batch.groups.average(rows)
             vectors[start : start + len(rows) - 2] = rows[1:-1]
         return vectors
-
-
-def normalize(vectors: Array) -> Array:
-    """Scale vectors, the last axis, to length 1; zero stays zero."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return cast(Array, vectors / np.maximum(lengths, np.finfo(np.float32).tiny))
-
-
-def _average(array: Array) -> Array:
-    return _pool(array, np.mean)
-
-
-def _maximize(array: Array) -> Array:
-    return _pool(array, np.max)
 
 
 def _pool(array: Array, reduce: Callable[..., Array]) -> Array:

@@ -183,11 +183,6 @@ class Runtime(ABC):
         """The precision of matrix multiplications."""
         return self.precision_choice.precision
 
-    @property
-    def precision_reason(self) -> str:
-        """Why that precision was taken."""
-        return self.precision_choice.reason
-
     @cached_property
     def softmaxes(self) -> Softmaxes | None:
         """What predicts words, if the model has it."""
