@@ -1,15 +1,17 @@
 """A run with a teacher: word and sentence vectors approach the teacher's, and resuming is exact."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from elmo import CheckpointError, ConfigError, Elmo
 from elmo.checkpoint.open import open_checkpoint
-from elmo.checkpoint.source import list_checkpoints
+from elmo.checkpoint.source import best_checkpoint, list_checkpoints
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.inference.sentence import SentenceEncoder
-from elmo.pretrain.distillation import ContrastFinder
+from elmo.pretrain.distillation import SIMILAR_GROUPS, ContrastFinder, order_groups
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.objectives import pack_rows
@@ -103,6 +105,16 @@ def test_the_model_has_the_sentence_head_and_nothing_else_of_the_teacher(
     assert again.state.num_updates == run.state.num_updates
 
 
+def test_a_distilled_run_opens_its_last_checkpoint(corpus_folder, validation_file, tmp_path, distilled_settings):
+    # A rate this high makes the language model worse from validation to validation.
+    changes = {"max_updates": 20, "validate_every": 10, "checkpoint_every": 10, "optimizer.learning_rate": 30.0}
+    for name, is_alone in (("distilled", False), ("alone", True)):
+        settings = replace(distilled_settings(**changes), **({"teacher": None} if is_alone else {}))
+        train(tmp_path / name, corpus_folder, settings, validation=(str(validation_file),))
+    assert best_checkpoint(tmp_path / "distilled") == list_checkpoints(tmp_path / "distilled")[-1]
+    assert (tmp_path / "alone" / "best.json").exists()
+
+
 @pytest.mark.parametrize(
     "changes",
     [{}, {"model.encoder": TRANSFORMER}, WORDS, {"model.words": {"embedding_dim": 5}}],
@@ -147,6 +159,18 @@ def test_contrasts_are_reordered_and_negated_sentences(corpus_folder):
     pairs = finder.find([read(text) for text in texts])
     assert pairs.tolist() == [[0, 1], [1, 2]]
     assert finder.find([read("the cat sees king"), read("the cat sees a king")]).tolist() == [[0, 1]]
+
+
+def test_neighboring_groups_of_an_order_are_similar():
+    rng = np.random.default_rng(0)
+    topics = rng.normal(size=(20, 16))
+    topic = np.repeat(np.arange(20), SIMILAR_GROUPS)
+    vectors = (topics[topic] + 0.1 * rng.normal(size=(len(topic), 16))).astype(np.float32)
+    order = order_groups(vectors, np.random.default_rng(1))
+    assert sorted(order.tolist()) == list(range(len(topic)))
+    assert (topic[order][1:] == topic[order][:-1]).mean() > 0.5  # 0.05 in a random order
+    assert order.tolist() == order_groups(vectors, np.random.default_rng(1)).tolist()
+    assert order.tolist() != order_groups(vectors, np.random.default_rng(2)).tolist()
 
 
 def test_a_run_resumes_exactly(corpus_folder, tmp_path, distilled_settings):

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -36,12 +37,13 @@ from elmo.pretrain.teacher import GROUP, Teacher, build_cache
 VALIDATION_WORDS = 5_000  # few, because a teacher is slow
 MARGIN = 0.8  # cosine above which a sentence and its contrast are pushed apart
 TEMPERATURE = 0.05  # of the softmax over similarities
+SIMILAR_GROUPS = 16  # of a batch, so that it has several topics
 
 
 class Distillation:
     """The batches of a run with a teacher, and the objectives that learn from them.
 
-    A batch has groups of neighboring sentences with the teacher's vectors, in a new random order for each epoch.
+    A batch has groups of neighboring sentences with the teacher's vectors, in a new order for each epoch.
     """
 
     def __init__(
@@ -134,7 +136,8 @@ class Distillation:
         for position in range(index * per_batch, (index + 1) * per_batch):
             epoch, position_in_epoch = divmod(position, num_groups)
             if epoch not in self._orders:
-                self._orders = {epoch: np.random.default_rng([self._seed, epoch]).permutation(num_groups)}
+                rng = np.random.default_rng([self._seed, epoch])
+                self._orders = {epoch: order_groups(self.cache.sentences[::GROUP].astype(np.float32), rng)}
             groups.append(int(self._orders[epoch][position_in_epoch]))
         groups = groups[self._processes.rank :: self._processes.count] or groups[:1]
         rows = [row for group in groups for row in range(group * GROUP, (group + 1) * GROUP)]
@@ -163,6 +166,24 @@ class Distillation:
                 objective.metric: float(objective(layers.to(device), to_device(targets, device))[1].mean())
                 for objective in list_objectives(self.objectives)
             }
+
+
+def order_groups(vectors: npt.NDArray[np.float32], rng: np.random.Generator) -> Ids:
+    """Return a random order of groups in which runs of SIMILAR_GROUPS groups have similar sentences.
+
+    `vectors` (G, E) has the first sentence of each group. Groups are halved by their projection on the difference of
+    two random ones, again and again. The similarities in a batch then differ enough to be worth learning.
+    """
+    pending, runs = [rng.permutation(len(vectors))], []
+    while pending:
+        groups = pending.pop()
+        if len(groups) <= SIMILAR_GROUPS:
+            runs.append(groups)
+            continue
+        first, second = vectors[rng.choice(groups, 2, replace=False)]
+        ranked = groups[np.argsort(vectors[groups] @ (first - second), kind="stable")]
+        pending += [ranked[: len(groups) // 2], ranked[len(groups) // 2 :]]
+    return np.concatenate([runs[run] for run in rng.permutation(len(runs))])
 
 
 class WordDistillation(AuxiliaryObjective):
