@@ -83,13 +83,13 @@ def fuse(
         raise ConfigError(f"frequency is {frequency}; it must be above 0 and at most 1.")
     settings = {"focus": focus, "decay": decay, "share": share, "substitutes": substitutes, "word": word}
     layer = _make_layer(model, static, frequency, window=window, **settings)
-    return _with_context(model, _find_common_directions(model, layer, opened, seed))
+    return _with_context(model, find_common_directions(model, layer, opened, seed))
 
 
 def _make_layer(model: Elmo, static: StaticVectors, frequency: float, **settings: float) -> ContextLayer:
     """Return the layer with everything but the directions that all sentences share."""
     encoded = model.word_vectors(static.forms)
-    unknown_map, bias = _fit_map(encoded, static.vectors)
+    unknown_map, bias = fit_map(encoded, static.vectors)
     # Dimensions that vary much would rule the sentence vectors, so all are brought to the same spread.
     spread = static.vectors.std(axis=0)
     scale = 1 / np.maximum(spread, 1e-3 * max(float(spread.mean()), np.finfo(np.float32).tiny))
@@ -105,7 +105,7 @@ def _make_layer(model: Elmo, static: StaticVectors, frequency: float, **settings
     return replace(layer, config=ContextConfig.from_dict({**layer.config.to_dict(), **settings}))
 
 
-def _find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCorpus, seed: int) -> ContextLayer:
+def find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCorpus, seed: int) -> ContextLayer:
     """Add the first singular directions of the vectors of some sentences of the corpus."""
     # Of few dimensions few can be spared.
     num_components = min(ContextConfig.num_components, layer.config.dim // 16, layer.word_dim // 16)
@@ -142,7 +142,7 @@ def _draw_sentences(corpus: PreparedCorpus, seed: int) -> Iterator[list[str]]:
             return
 
 
-def _fit_map(encoded: Float32, vectors: Float32) -> tuple[Float32, Float32]:
+def fit_map(encoded: Float32, vectors: Float32) -> tuple[Float32, Float32]:
     """Fit vectors (V, d) by a linear map of layer 0 (V, D), by ridge regression; return the map and the bias."""
     inputs, targets = encoded.astype(np.float64), vectors.astype(np.float64)
     center, target_center = inputs.mean(axis=0), targets.mean(axis=0)
