@@ -1,11 +1,12 @@
-"""Add a sentence head to a model with a context layer, in closed form and without a teacher.
+"""Add a sentence head to a model with a context layer, in closed form.
 
-    python recipes/zh-small/sentence_head.py MODEL CORPUS OUTPUT
+    python recipes/zh-small/sentence_head.py MODEL CORPUS OUTPUT [--teacher FOLDER]
 
 Three pooled features are whitened on sentences of a prepared corpus and concatenated: the sum of static vectors, the
 mean of a mix of layers in which rare tokens get slightly more weight, and its maximum. One more dimension indicates
 negation, by ridge regression on the same features, because sums with small weights for frequent tokens are hardly
-sensitive to 不. The weights of the features were chosen on the dev set of STS-B zh.
+sensitive to 不. With --teacher, the output of glosses.py, vectors that a ridge regression predicts from the features
+are concatenated: those of an English teacher. The weights of the parts were chosen on the dev set of STS-B zh.
 """
 
 import argparse
@@ -28,7 +29,9 @@ NEGATIONS = set("不没未非无")
 NUM_SENTENCES, SHORTEST, LONGEST = 9000, 6, 27  # drawn from the corpus; tokens
 LAYERS = (1.5, -3.0, 0.5)  # logits of the mix: layer 0, and some of the top layer for word order
 RARITY = (0.5,)  # exponent of the tokens' weights in the mean
-PART_DIM, MAXIMUM_POWER, NEGATION = 256, 0.7, 1.2
+PART_DIM, MAXIMUM_POWER, NEGATION = 256, 0.7, 1.5
+TEACHER = 1.0  # length of the predicted vectors relative to the whitened ones
+NUM_TEACHER_SENTENCES, SENTENCES_AT_ONCE, RIDGE = 160_000, 1024, 1e-3
 
 
 def main() -> None:
@@ -37,11 +40,14 @@ def main() -> None:
     parser.add_argument("model")
     parser.add_argument("corpus", type=Path)
     parser.add_argument("output", type=Path)
+    parser.add_argument("--teacher", type=Path, metavar="FOLDER")
     options = parser.parse_args()
     model = Elmo.from_pretrained(options.model)
     checkpoint = model.checkpoint()
     sentences = draw(PreparedCorpus.open(options.corpus))
     head = fit(model, sentences)
+    if options.teacher is not None:
+        head = add_teacher(model, head, options.teacher, sentences)
     arrays = {name: tensor.detach().numpy() for name, tensor in head.state_dict().items()}
     component = SentenceComponent(SentenceConfig(len(arrays["bias"]), len(RARITY)), arrays)
     write_folder(replace(checkpoint, sentence=component), options.output, storage=checkpoint.storage)
@@ -79,9 +85,7 @@ def fit(model: Elmo, sentences: list[list[str]]) -> SentenceHead:
     head.layer_weights.copy_(torch.tensor(LAYERS))
     head.rarity.copy_(torch.tensor(RARITY))
     head.queries.zero_()
-    layers = torch.from_numpy(np.concatenate(model.embed(sentences, layers="all"), axis=1))
-    static, weights = table.look_up_words([word for words in sentences for word in words])
-    features = head.features(layers, static, weights, torch.tensor([len(words) for words in sentences]))
+    features = compute_features(model, head, sentences)
     mean = features.mean(dim=0)
     centered = (features - mean).double()
     maximum = len(RARITY) * input_dim
@@ -102,6 +106,45 @@ def fit(model: Elmo, sentences: list[list[str]]) -> SentenceHead:
     head.projection.copy_(projection)
     head.bias.copy_(-(projection @ mean))
     return head
+
+
+@torch.no_grad()
+def add_teacher(model: Elmo, head: SentenceHead, folder: Path, sentences: list[list[str]]) -> SentenceHead:
+    """Return a head that also predicts the teacher's vectors; `sentences` tell how long its vectors are."""
+    lines, vectors = (
+        (folder / "sentences.txt").read_text(encoding="utf-8").splitlines(),
+        np.load(folder / "vectors.npy"),
+    )
+    chosen = np.random.default_rng(1).permutation(len(lines))[:NUM_TEACHER_SENTENCES]
+    own = compute_features(model, head, sentences)
+    mean, spread = own.mean(dim=0), own.std(dim=0) + 1e-3
+    num_features, dim = own.shape[1], vectors.shape[1]
+    products = torch.zeros(num_features + 1, num_features + 1, dtype=torch.float64)
+    moments = torch.zeros(num_features + 1, dim, dtype=torch.float64)
+    for start in range(0, len(chosen), SENTENCES_AT_ONCE):
+        rows = chosen[start : start + SENTENCES_AT_ONCE]
+        words = [[token.text for token in model.tokenize(lines[row])] for row in rows]
+        scaled = (compute_features(model, head, words) - mean) / spread
+        inputs = torch.nn.functional.pad(scaled, (0, 1), value=1.0).double()
+        products += inputs.t() @ inputs
+        moments += inputs.t() @ torch.from_numpy(vectors[rows]).double()
+    ridge = RIDGE * products.diagonal().mean() * torch.eye(num_features + 1, dtype=torch.float64)
+    solution = torch.linalg.solve(products + ridge, moments).float()
+    weight = (solution[:-1] / spread[:, None]).t()
+    bias = solution[-1] - weight @ mean
+    whitened = own @ head.projection.t() + head.bias
+    length = TEACHER * whitened.norm(dim=1).mean() / (own @ weight.t() + bias).norm(dim=1).mean()
+    head.projection = torch.nn.Parameter(torch.cat([head.projection, length * weight]))
+    head.bias = torch.nn.Parameter(torch.cat([head.bias, length * bias]))
+    return head
+
+
+@torch.no_grad()
+def compute_features(model: Elmo, head: SentenceHead, sentences: list[list[str]]) -> Tensor:
+    """Return the inputs of the head's last map."""
+    layers = torch.from_numpy(np.concatenate(model.embed(sentences, layers="all"), axis=1))
+    static, weights = StaticTable(model.checkpoint()).look_up_words([word for words in sentences for word in words])
+    return head.features(layers, static, weights, torch.tensor([len(words) for words in sentences]))
 
 
 def whiten(centered: Tensor, power: float) -> Tensor:
