@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import json
 import os
 import zlib
@@ -12,6 +13,8 @@ from elmo.errors import CheckpointError
 from elmo.text.vocabulary import parse_lines
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
+# Compressed content may always expand to this size, or to this multiple of its own: weights hardly compress.
+_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION = 64 << 20, 20
 
 
 def cache_folder() -> Path:
@@ -35,9 +38,25 @@ def as_path(value: object, what: str) -> Path:
 def read_file(path: Path) -> bytes:
     """Return the content of a file."""
     try:
+        check_file(path)
         return path.read_bytes()
     except OSError as error:
         raise unreadable(path, error) from error
+
+
+def check_file(path: Path) -> None:
+    """Raise CheckpointError for a pipe or a device, which could block for ever or have no end."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise CheckpointError(f"{path} is a pipe or a device; a file was expected.")
+
+
+def check_expansion(num_bytes: int, num_packed_bytes: int, what: object) -> None:
+    """Raise CheckpointError for content that expands to many times its size."""
+    if num_bytes > max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * num_packed_bytes):
+        raise CheckpointError(
+            f"{what} has {num_packed_bytes:,} bytes that would expand to {num_bytes:,} or more; no model compresses "
+            "like that, so it was not opened."
+        )
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -55,7 +74,11 @@ def read_lines(path: Path) -> tuple[list[str], str]:
     """Read a UTF-8 list of words or characters, one per line, plain or gzipped; return it with the file's SHA-256."""
     packed = read_file(path)
     try:
-        content = gzip.decompress(packed) if path.name.endswith(".gz") else packed
+        content = packed
+        if path.name.endswith(".gz"):
+            most = max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * len(packed))
+            content = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(most + 1)
+            check_expansion(len(content), len(packed), path)
         return parse_lines(content), hashlib.sha256(packed).hexdigest()
     except (OSError, EOFError, zlib.error) as error:
         raise CheckpointError(f"{path} is damaged: {error}; get it again.") from error

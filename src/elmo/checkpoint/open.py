@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import CARD_FILE, is_model_folder, read_card, read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
-from elmo.checkpoint.location import HDF5_SUFFIXES, unreadable
+from elmo.checkpoint.location import HDF5_SUFFIXES, check_expansion, check_file, unreadable
 from elmo.checkpoint.source import find_model
 from elmo.errors import CheckpointError
 from elmo.files.durable import current_folder
@@ -26,6 +26,7 @@ Format = Literal["elmo", "manylangs", "hdf5", "tensorflow"]
 # What zipfile raises for damaged or encrypted content, apart from OSError.
 _ARCHIVE_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, LookupError, RuntimeError, ValueError)
 _NOT_OURS = "__MACOSX"  # added to archives by macOS
+_MAX_ENTRIES, _MAX_DEPTH = 10_000, 50  # of an archive
 
 
 def open_checkpoint(
@@ -40,6 +41,7 @@ def open_checkpoint(
         raise CheckpointError(f"The format {format!r} is unknown; choose one of {', '.join(get_args(Format))}.")
     path = find_model(source, revision=revision, local_files_only=local_files_only)
     try:
+        check_file(path)
         if is_archive(path):
             with _unpack(path) as folder:
                 return _read(folder, format)
@@ -78,11 +80,11 @@ def is_archive(path: Path) -> bool:
 @contextmanager
 def _unpack(path: Path) -> Iterator[Path]:
     """Yield the only folder of an archive that holds a model, or its top if none does, while it is being read."""
-    # Windows does not delete files that are mapped into memory; other systems do.
     with TemporaryDirectory(prefix="elmo-", ignore_cleanup_errors=True) as temporary:
         top = Path(temporary) / path.name
         try:
             with path.open("rb") as file, zipfile.ZipFile(file) as archive:
+                _check_entries(archive.infolist(), path)
                 archive.extractall(top)
         except _ARCHIVE_DAMAGE as error:
             raise CheckpointError(f"{path} is not a complete zip archive: {error}; get it again.") from error
@@ -95,6 +97,17 @@ def _unpack(path: Path) -> Iterator[Path]:
             yield models[0] if models else top
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(str(top), str(path))) from error
+
+
+def _check_entries(entries: list[zipfile.ZipInfo], path: Path) -> None:
+    """Raise CheckpointError for an archive that would fill the disk or write outside its folder."""
+    parts = [entry.filename.replace("\\", "/").split("/") for entry in entries]
+    if len(parts) > _MAX_ENTRIES or max(map(len, parts), default=0) > _MAX_DEPTH:
+        raise CheckpointError(f"{path} has more files or folders than any published model, so it was not opened.")
+    for entry, names in zip(entries, parts, strict=True):
+        if ".." in names or names[0] == "" or names[0].endswith(":"):
+            raise CheckpointError(f"{path} has an entry outside its folder, {entry.filename!r}, so it was not opened.")
+    check_expansion(sum(entry.file_size for entry in entries), path.stat().st_size, path)
 
 
 def _read(path: Path, format: Format | None) -> Checkpoint:

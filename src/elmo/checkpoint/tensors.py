@@ -6,6 +6,8 @@ Opening a file reads its header only; the numbers are loaded by the system when 
 import json
 import math
 import mmap
+import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,22 +15,26 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.location import unreadable
+from elmo.checkpoint.location import check_file, unreadable
 from elmo.errors import CheckpointError
 
 Array = npt.NDArray[Any]
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1"}
 _METADATA = "__metadata__"
+_DELETES_MAPPED_FILES = os.name != "nt"
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
     """Return the read-only arrays of a file by name, and its metadata; CheckpointError for any damage."""
     try:
+        check_file(path)
         with path.open("rb") as file:
+            if not _DELETES_MAPPED_FILES and Path(tempfile.gettempdir()) in path.parents:
+                return _parse(memoryview(file.read()))  # an unpacked archive, which is deleted after reading
             return _parse(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     except OSError as error:
         raise unreadable(path, error) from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise CheckpointError(f"{path} is not a complete safetensors file: {error}.") from error
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import writing_model
 from elmo.checkpoint.formats import bilm
-from elmo.checkpoint.location import HDF5_SUFFIXES, read_json, read_lines, unreadable
+from elmo.checkpoint.location import HDF5_SUFFIXES, check_expansion, check_file, read_json, read_lines, unreadable
 from elmo.checkpoint.tensors import Array
 from elmo.errors import CheckpointError, ElmoError, first_line
 from elmo.text.vocabulary import format_lines
@@ -109,9 +109,12 @@ def _read_array(file: Any, name: str) -> Array:
         raise CheckpointError(
             f"{file.filename} has values of type {entry.dtype} under {name!r}; an array of numbers was expected."
         )
+    if entry.external or entry.is_virtual:
+        raise CheckpointError(f"{file.filename} takes {name!r} from another file; a model holds its own numbers.")
     # A wrong bit in the shape would otherwise allocate any amount of memory.
     if entry.chunks is None and entry.nbytes > entry.id.get_storage_size():
         raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
+    check_expansion(entry.nbytes, entry.id.get_storage_size(), f"{file.filename}, {name!r},")
     with np.errstate(all="ignore"):  # what float32 cannot hold becomes infinite, and is rejected later
         return np.array(entry[...], dtype=np.float32)
 
@@ -122,6 +125,7 @@ def open_hdf5(path: Path) -> Iterator[Any]:
     import h5py
 
     try:
+        check_file(path)
         path.open("rb").close()  # h5py does not tell a file that may not be read from a damaged one
     except OSError as error:
         raise unreadable(path, error) from error

@@ -5,13 +5,14 @@ Their pickles are the only format that needs torch to be read.
 
 import io
 import warnings
+import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.formats.bilm import Row, import_weights
-from elmo.checkpoint.location import read_file, read_json, read_lines
+from elmo.checkpoint.location import check_expansion, read_file, read_json, read_lines
 from elmo.checkpoint.shapes import DIRECTIONS, expected_shapes
 from elmo.checkpoint.tensors import Array
 from elmo.config import OFFICIAL_FILTERS, ModelConfig
@@ -200,7 +201,12 @@ def _read_state_dict(path: Path) -> dict[str, Array]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about pickles of other protocols; the error says it
+            if zipfile.is_zipfile(io.BytesIO(pickled)):
+                entries = zipfile.ZipFile(io.BytesIO(pickled)).infolist()
+                check_expansion(sum(entry.file_size for entry in entries), len(pickled), path)
             content = torch.load(io.BytesIO(pickled), map_location="cpu", weights_only=True)
+    except CheckpointError:
+        raise
     except Exception as error:  # which one depends on the byte that is wrong
         raise CheckpointError(
             f"{path} is not a torch file of plain tensors; it is damaged, another kind of file, or holds code "
@@ -212,4 +218,6 @@ def _read_state_dict(path: Path) -> dict[str, Array]:
         is_plain = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and tensor.is_floating_point()
         if not isinstance(name, str) or not is_plain:
             raise CheckpointError(f"{path} has under {name!r} something else than a dense tensor of numbers.")
+        if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
+            raise CheckpointError(f"{path} repeats the numbers of {name!r}; a tensor of its own numbers was expected.")
     return {name: tensor.detach().to(torch.float32).numpy() for name, tensor in content.items()}
