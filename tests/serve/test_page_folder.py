@@ -87,10 +87,14 @@ def test_english_fits_into_15_megabytes(folder):
     assert not [path for path in folder.rglob("*.js") if 'from "/' in path.read_text()]
 
 
-def test_a_folder_with_other_files_is_not_replaced(tmp_path, capsys):
-    (tmp_path / "notes.txt").write_text("mine")
-    assert main(["page", "--output", str(tmp_path)]) == 2
-    assert "notes.txt" in capsys.readouterr().err
+@pytest.mark.parametrize("name", ["notes.txt", "models/mine.txt"])
+def test_other_files_and_folders_are_not_replaced(tmp_path, capsys, name):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    for output in (tmp_path, tmp_path / name):
+        assert main(["page", "--output", str(output)]) == 2
+        assert name.partition("/")[0] in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == "mine"
 
 
 @needs_chromium

@@ -176,11 +176,28 @@ def test_connections_without_a_request_are_closed(language_folder):
     with start_process(language_folder) as server:
         idle = [connect(server) for _ in range(5)]
         assert httpx.get(f"{server.address}health", timeout=60).status_code == 200
+        idle[3].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\nGET /health HTTP/1.1\r\nHost:")
+        assert idle[3].recv(4096).endswith(b'{"status":"ok"}')
         idle[4].sendall(b"GET /health HTTP/1.1\r\nHost:")
         for connection in idle:
             with contextlib.suppress(ConnectionError):
                 assert connection.recv(100) == b""
             connection.close()
+        assert is_fine(server)
+
+
+@pytest.mark.slow
+@pytest.mark.needs("/proc")
+def test_a_response_that_is_not_read_is_dropped(language_folder):
+    body = json.dumps({"sentences": ["the bank " * 40] * 780, "layers": "all"}).encode()  # of tens of megabytes
+    with start_process(language_folder) as server, connect(server) as slow_reader:
+        slow_reader.sendall(post(body).replace(b"/v1/embeddings", b"/embed"))
+        assert slow_reader.recv(12) == b"HTTP/1.1 200"
+        sockets = server.sockets()
+        deadline = time.monotonic() + 90
+        while server.sockets() >= sockets and time.monotonic() < deadline:
+            time.sleep(0.5)
+        assert not server.sockets() >= sockets
         assert is_fine(server)
 
 

@@ -51,7 +51,10 @@ def write_page(served: Served, output: Path, num_words: int = PAGE_WORDS) -> int
 
     Returns its size in bytes. InputError for a model that elmo.js cannot run, or if the folder has other files.
     """
-    if output.is_dir() and (others := {entry.name for entry in output.iterdir()} - set(NAMES)):
+    if output.exists() and not output.is_dir():
+        raise InputError(f"{output} is a file; give a new folder.")
+    names = {entry.name for entry in output.iterdir()} if output.exists() else set()
+    if others := names - set(NAMES) if INDEX in names else names:
         raise InputError(f"{output} has other files than a page ({min(others)}); give a new folder.")
     for model in served.models.values():
         _check_model(model.name, model.elmo)

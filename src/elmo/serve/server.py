@@ -20,24 +20,41 @@ from elmo.serve.settings import Settings
 
 BACKLOG = 1024
 MAX_HEAD_BYTES = 2**16
-HEAD_SECONDS = 10.0
+HEAD_SECONDS, RESPONSE_SECONDS = 10.0, 60.0
 # How long a Python thread keeps the interpreter. The model's threads need it at once, or the cores wait for them
 # while responses are written.
 SWITCH_SECONDS = 0.0005
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, which is closed if it sends no request in time."""
+    """uvicorn's connection, which is closed if it sends no request, or does not read a response, in time."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer of a new connection."""
         super().connection_made(transport)
-        self.loop.call_later(HEAD_SECONDS, self._close_without_request)
+        self._await_request(None)
 
-    def _close_without_request(self) -> None:
-        request: Any = self.cycle
-        if request is None:
+    def on_response_complete(self) -> None:
+        """Start the timer of the next request, which may have begun already."""
+        last_request = self.cycle
+        super().on_response_complete()
+        self._await_request(last_request)
+
+    def pause_writing(self) -> None:
+        """Start the timer of a response that is not read as fast as it is sent."""
+        super().pause_writing()
+        self.loop.call_later(RESPONSE_SECONDS, self._abort_unread, self.cycle)
+
+    def _await_request(self, last_request: Any) -> None:
+        self.loop.call_later(HEAD_SECONDS, self._close_idle, last_request)
+
+    def _close_idle(self, last_request: Any) -> None:
+        if self.cycle is last_request:
             self.transport.close()
+
+    def _abort_unread(self, request: Any) -> None:
+        if self.cycle is request and self.flow.write_paused:
+            self.transport.abort()
 
 
 def run(settings: Settings, announce: Callable[[str], None]) -> None:
