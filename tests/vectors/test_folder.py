@@ -54,6 +54,14 @@ def test_a_file_that_only_has_one_of_our_names_is_kept(tiny_model, text_file, tm
     assert (tmp_path / "out" / name).read_text() == '{"mine": true}'
 
 
+def test_a_file_added_to_a_finished_folder_survives_force(tiny_model, text_file, tmp_path):
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    (tmp_path / "out" / "part-99999.parquet").write_text("mine")
+    with pytest.raises(InputError, match=r"holds other files \(part-99999.parquet\)"):
+        embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, force=True)
+    assert (tmp_path / "out" / "part-99999.parquet").read_text() == "mine"
+
+
 def test_a_manifest_that_names_files_outside_is_damaged(tiny_model, text_file, tmp_path):
     embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())

@@ -12,7 +12,7 @@ import logging
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,7 +74,11 @@ class FolderKind:
             return []
         names = {entry.name for entry in output.iterdir() if not is_leftover(entry.name)} - {self.work}
         if self.is_described(output):
-            names -= {MANIFEST, *(entry.name for entry in self._list_own(output))}
+            own = [entry.name for entry in self._list_own(output)]
+            with suppress(InputError):  # the manifest of a finished folder lists its files
+                if not self._is_begun(output) and (manifest := self.read_manifest(output)):
+                    own = [Path(name).parts[0] for name in self.list_files(manifest)]
+            names -= {MANIFEST, *own}
         return sorted(names)
 
     def _is_begun(self, folder: Path) -> bool:
