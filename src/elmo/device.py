@@ -57,13 +57,6 @@ class TorchRuntime(Runtime):
         self._cache = WordCache(config.encoder.output_dim, max_bytes=cache_bytes)
         self._carried = CarriedState(self.bilm.zero_state) if carry else None
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_carried"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._carried = CarriedState(self.bilm.zero_state) if self.carries_state else None
-
     @property
     def precision_choice(self) -> PrecisionChoice:
         """The precision of matrix multiplications, and why it was taken."""

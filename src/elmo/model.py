@@ -27,8 +27,8 @@ from elmo.inference.context import normalize
 from elmo.inference.embedder import ChosenPooling, Embedder, Pooling, Span, keep
 from elmo.inference.layers import Comparison, LayerChoice, Layers, cosine
 from elmo.inference.runtime import Precision, Runtime, keeps_int8, open_runtime, remember_check
-from elmo.inference.scoring import SentenceScore, score_batches
-from elmo.inference.substitution import Substitute, find_run_substitutes, find_substitutes
+from elmo.inference.scoring import SentenceScore
+from elmo.inference.substitution import Substitute, find_substitutes
 from elmo.inference.words import DEFAULT_BYTES, CacheInfo
 from elmo.kernels.library import find_library
 from elmo.progress import Advance, progress_bar
@@ -109,6 +109,13 @@ class Elmo:
             checkpoint.config, runtime, self.indexer, checkpoint.context, self.vocabulary, checkpoint.sentence
         )
 
+    def __getstate__(self) -> dict[str, Any]:
+        # What the runtime holds belongs to this process; a copy opens its own, and starts from a zero state.
+        return {"checkpoint": self._checkpoint, **self._settings}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
     def _keeps_int8(self) -> bool:
         """Return whether int8 keeps this model's vectors; checked once per model and machine."""
         checkpoint = self._checkpoint
@@ -183,7 +190,7 @@ class Elmo:
     @property
     def context(self) -> ContextConfig | None:
         """The settings of the context layer, if the model has one; elmo.fuse adds one."""
-        return self._embedder.context_config
+        return None if self._checkpoint.context is None else self._checkpoint.context.config
 
     @property
     def meaning_layers(self) -> Literal["meaning", "average"]:
@@ -528,7 +535,7 @@ class Elmo:
         """
         words, single = self._read(sentences, split_on_spaces)
         tokens = [self.tokenization.read(sentence).tokens for sentence in words]
-        scores = score_batches(self.runtime, self.vocabulary, tokens, self._embedder.pack(tokens))
+        scores = self._embedder.score(tokens)
         return scores[0] if single else scores
 
     def substitutes(
@@ -562,10 +569,9 @@ class Elmo:
         if add_period and not is_punctuation(words[-1]) and period in (self.vocabulary or ()):
             words = [*words, period]  # people leave it out, but the sentences of the training text end with it
         self.scripts.check([words])
-        find = find_run_substitutes if reads_characters else find_substitutes
         tokenized = self.tokenization.read(words)
         ranges = tokenized.ranges()
-        return find(
+        return find_substitutes(
             self.runtime, self.indexer, self.vocabulary, tokenized.tokens, (ranges[start][0], ranges[end - 1][1]),
             top_k=top_k, punctuation=punctuation, same_word=same_word, table=self._embedder.table,
         )  # fmt: skip

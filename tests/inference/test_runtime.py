@@ -145,12 +145,12 @@ def test_reset_restores_the_zero_state(model):
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda value: pickle.loads(pickle.dumps(value))])
-def test_a_copied_runtime_begins_from_zero(model, copied):
-    runtime, batch = carrying(model).runtime, model.indexer.batch([A])
-    first = all_layers(runtime, batch)
-    other = copied(runtime)
-    np.testing.assert_array_equal(all_layers(other, batch), first)
-    assert not np.allclose(all_layers(runtime, batch), first, atol=1e-4)
+def test_a_copied_model_begins_from_zero(model, copied):
+    original, batch = carrying(model), model.indexer.batch([A])
+    first = all_layers(original.runtime, batch)
+    other = copied(original)
+    np.testing.assert_array_equal(all_layers(other.runtime, batch), first)
+    assert not np.allclose(all_layers(original.runtime, batch), first, atol=1e-4)
 
 
 def test_a_device_that_does_not_exist_is_refused_in_one_line(tiny_model):

@@ -3,28 +3,29 @@
 The facade reads arguments and text; what becomes of words is decided here.
 """
 
-import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias, cast, get_args
+from functools import cached_property, partial
+from typing import Literal, TypeAlias, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo.checkpoint.components import ContextLayer, SentenceHead
-from elmo.config import ContextConfig, ModelConfig
+from elmo.config import ModelConfig
 from elmo.errors import InputError
 from elmo.inference.context import ContextReader, StaticTable
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
 from elmo.inference.meaning import Meaning
 from elmo.inference.runtime import Runtime
-from elmo.inference.scoring import Softmaxes
+from elmo.inference.scoring import SentenceScore, require_softmax, score_sentences
 from elmo.inference.sentence import SentenceEncoder
 from elmo.text.batch import CharBatch, Indexer, pack
 from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
 Span: TypeAlias = tuple[int, int]  # a half-open range of words
+ResultT = TypeVar("ResultT")
 Pooling: TypeAlias = Literal["auto", "head", "weighted", "mean", "max"]
 ChosenPooling: TypeAlias = Literal["head", "weighted", "mean", "max"]
 # Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
@@ -50,23 +51,19 @@ class Embedder:
         sentence: SentenceHead | None = None,
     ) -> None:
         self.runtime, self._config, self._indexer = runtime, config, indexer
-        self._sentence = sentence
-        self._head: SentenceEncoder | None = None  # made at its first use
+        self._vocabulary, self._sentence = vocabulary, sentence
         self._context: ContextReader | None = None
-        self._meaning: Meaning | None = None
         if context is not None:
             self._context = ContextReader(context, self.word_vectors, indexer.tokenization)
-            self._meaning = Meaning(
-                self._context.table, vocabulary, self._softmaxes, single_threaded=runtime.num_threads == 1
-            )
 
-    def _softmaxes(self) -> Softmaxes | None:
-        return self.runtime.softmaxes
+    @cached_property
+    def _meaning(self) -> Meaning:
+        return Meaning(self.require_context().table, self._vocabulary, self.runtime)
 
-    @property
-    def context_config(self) -> ContextConfig | None:
-        """The settings of the context layer, if there is one."""
-        return None if self._context is None else self._context.config
+    @cached_property
+    def _head(self) -> SentenceEncoder:
+        assert self._sentence is not None  # see choose_pooling
+        return SentenceEncoder(self._sentence.arrays)
 
     @property
     def table(self) -> StaticTable | None:
@@ -119,7 +116,7 @@ class Embedder:
             return "mean"
         return "head" if self._sentence is not None else "mean" if self._context is None else "weighted"
 
-    def pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None = None) -> Iterable[CharBatch]:
+    def _pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None = None) -> Iterable[CharBatch]:
         """Return batches of sentences of similar length."""
         # Carried state belongs to rows, so those sentences are one batch in the order given.
         if self.runtime.carries_state:
@@ -137,34 +134,43 @@ class Embedder:
         advance: Callable[[int, int], None] = lambda num_words, num_sentences: None,
     ) -> list[Array]:
         """Return one array per sentence; `finish` is what to keep of each, which is its to change."""
-        arrays: list[Array | None] = [None] * len(sentences)
-        for batch in self.pack(sentences, batch_size):
-            for number, array in self._embed_batch(batch, sentences, choice):
-                arrays[number] = finish(array)
-            advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
-        return cast(list[Array], arrays)
 
-    def _embed_batch(
-        self, batch: CharBatch, sentences: Sequence[Sequence[str]], choice: LayerChoice
-    ) -> Iterator[tuple[int, Array]]:
-        if choice.with_context:
-            return zip(batch.order, self._find_meanings(batch, choice), strict=True)
+        def embed_batch(batch: CharBatch) -> list[Array]:
+            embed = self._find_meanings if choice.with_context else self._embed_batch
+            return list(map(finish, embed(batch, choice)))
+
+        return self._run(sentences, embed_batch, batch_size=batch_size, advance=advance)
+
+    def _run(
+        self,
+        sentences: Sequence[Sequence[str]],
+        compute: Callable[[CharBatch], Sequence[ResultT]],
+        *,
+        batch_size: int | None = None,
+        advance: Callable[[int, int], None] = lambda num_words, num_sentences: None,
+    ) -> list[ResultT]:
+        """Return what `compute` returns for the sentences of every batch, in the order of the sentences."""
+        results: dict[int, ResultT] = {}
+        for batch in self._pack(sentences, batch_size):
+            results.update(zip(batch.order, compute(batch), strict=True))
+            advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
+        return [results[number] for number in range(len(sentences))]
+
+    def _embed_batch(self, batch: CharBatch, choice: LayerChoice) -> list[Array]:
         rows = self.runtime.embed(batch, choice)
-        start = 1  # behind the first boundary
-        arrays = []
-        for number in batch.order:
-            arrays.append(choice.lay_out(rows[start : start + len(sentences[number])]))
-            start += len(sentences[number]) + 2
-        if len(arrays) > 1:  # a copy lets go of the batch; a sentence alone is all of it
-            arrays = [array.copy() for array in arrays]
-        return zip(batch.order, arrays, strict=True)
+        lengths = batch.lengths if batch.groups is None else batch.groups.lengths
+        ends = np.cumsum(lengths).tolist()
+        arrays = [
+            choice.lay_out(rows[end - length + 1 : end - 1])  # without boundaries
+            for end, length in zip(ends, lengths.tolist(), strict=True)
+        ]
+        # A copy lets go of the batch; a sentence alone is all of it.
+        return arrays if len(arrays) == 1 else [array.copy() for array in arrays]
 
     def _find_meanings(
         self, batch: CharBatch, choice: LayerChoice, spans: Sequence[Sequence[Span]] | None = None
     ) -> list[Array]:
         """Return the vectors of "meaning" of the words, or of phrases, of each sentence of a batch."""
-        self.require_context()
-        assert self._meaning is not None
         top = self.runtime.embed(replace(batch, groups=None), choice)
         return self._meaning.vectors(batch, top[:, 0], spans)
 
@@ -178,22 +184,24 @@ class Embedder:
         if not choice.with_context:
             arrays = self.embed(sentences, choice)
             return [_average_spans(array, own) for array, own in zip(arrays, spans, strict=True)]
-        meanings: list[Array | None] = [None] * len(sentences)
-        for batch in self.pack(sentences):
-            own = [spans[number] for number in batch.order]
-            for number, array in zip(batch.order, self._find_meanings(batch, choice, own), strict=True):
-                meanings[number] = array
-        return cast(list[Array], meanings)
+        return self._run(
+            sentences,
+            lambda batch: self._find_meanings(batch, choice, [spans[number] for number in batch.order]),
+        )
 
     def contexts(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
         """Return the context layer alone, (T, d) per sentence."""
-        self.require_context()
-        assert self._meaning is not None
-        arrays: list[Array | None] = [None] * len(sentences)
-        for batch in self.pack(sentences):
-            for number, array in zip(batch.order, self._meaning.contexts(batch), strict=True):
-                arrays[number] = array
-        return cast(list[Array], arrays)
+        return self._run(sentences, self._meaning.contexts)
+
+    def score(self, sentences: Sequence[Sequence[str]]) -> list[SentenceScore]:
+        """Return how well the tokens of sentences are predicted."""
+        softmaxes, vocabulary = require_softmax(self.runtime.softmaxes, self._vocabulary)
+
+        def score_batch(batch: CharBatch) -> list[SentenceScore]:
+            tokens = [sentences[number] for number in batch.order]
+            return score_sentences(softmaxes, vocabulary, tokens, self.runtime.predict(batch))
+
+        return self._run(sentences, score_batch)
 
     def encode(
         self,
@@ -211,27 +219,27 @@ class Embedder:
             return self._encode_by_head(sentences, batch_size, advance)
         if pooling == "weighted":
             return self.require_context().encode(sentences)
-        pool = functools.partial(_pool, reduce=np.mean if pooling == "mean" else np.max)
+        pool = partial(_pool, reduce=np.mean if pooling == "mean" else np.max)
         return np.stack(self.embed(sentences, choice, pool, batch_size=batch_size, advance=advance))
 
     def _encode_by_head(
         self, sentences: Sequence[Sequence[str]], batch_size: int | None, advance: Callable[[int, int], None]
     ) -> Array:
         """Return the vectors of the sentence head, which was trained on tokens, not on words of several tokens."""
-        assert self._sentence is not None
-        head, choice = self._head or SentenceEncoder(self._sentence.arrays), self.choose("all")
-        self._head = head
+        choice = self.choose("all")
         tokens = [self._indexer.tokenization.read(words).tokens for words in sentences]
-        vectors = np.zeros((len(tokens), head.dim), dtype=np.float32)
-        for batch in self.pack(tokens, batch_size):
-            for number, layers in self._embed_batch(batch, tokens, choice):
-                static = np.zeros((len(tokens[number]), 0), np.float32)
-                weights = np.ones(len(tokens[number]), np.float32)
-                if head.static_dim:
-                    static, weights = self.require_context().table.look_up_known(list(tokens[number]))
-                vectors[number] = head.encode(layers, static, weights)
-            advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
-        return vectors
+
+        def encode(words: Sequence[str], layers: Array) -> Array:
+            static, weights = np.zeros((len(words), 0), np.float32), np.ones(len(words), np.float32)
+            if self._head.static_dim:
+                static, weights = self.require_context().table.look_up_known(list(words))
+            return self._head.encode(layers, static, weights)
+
+        def encode_batch(batch: CharBatch) -> list[Array]:
+            rows = [tokens[number] for number in batch.order]
+            return list(map(encode, rows, self._embed_batch(batch, choice)))
+
+        return np.stack(self._run(tokens, encode_batch, batch_size=batch_size, advance=advance))
 
     def word_vectors(self, words: Sequence[str]) -> Array:
         """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""

@@ -41,27 +41,6 @@ LEAST_PRODUCTS_FOR_TWO = 2**22
 LEAST_ROWS_PER_GROUP = 8
 
 
-@dataclass(frozen=True)
-class EncoderState:
-    """Where both directions stand, row by row."""
-
-    left_to_right: LstmState
-    right_to_left: LstmState
-
-    @property
-    def num_rows(self) -> int:
-        """How many rows there are."""
-        return int(self.left_to_right.hidden.shape[1])
-
-    def rows(self, which: slice | Indices) -> "EncoderState":
-        """Return some rows, in the order asked for."""
-        return EncoderState(self.left_to_right.rows(which), self.right_to_left.rows(which))
-
-    def join(self, other: "EncoderState") -> "EncoderState":
-        """Return the rows of both, these first."""
-        return EncoderState(self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left))
-
-
 class BidirectionalEncoder:
     """Both directions of a language model of LSTMs."""
 
@@ -82,25 +61,24 @@ class BidirectionalEncoder:
         self._num_weights = config.num_layers * config.cell_dim * products_per_cell
         self._workers = workers
 
-    def zero_state(self, num_rows: int) -> EncoderState:
-        """Return the state before anything was read."""
+    def zero_state(self, num_rows: int) -> LstmState:
+        """Return the state of both directions before anything was read: hidden (2, L, B, D) and cell (2, L, B, H)."""
         stack = self._stacks[0]
-        state = LstmState(
-            np.zeros((stack.num_layers, num_rows, stack.output_dim), dtype=np.float32),
-            np.zeros((stack.num_layers, num_rows, stack.cell_dim), dtype=np.float32),
+        return LstmState(
+            np.zeros((2, stack.num_layers, num_rows, stack.output_dim), dtype=np.float32),
+            np.zeros((2, stack.num_layers, num_rows, stack.cell_dim), dtype=np.float32),
         )
-        return EncoderState(state, state)
 
     def forward(
         self,
         words: Array,
         batch: CharBatch,
         mix: Array,
-        state: EncoderState | None = None,
+        state: LstmState | None = None,
         *,
         num_read: Indices | None = None,
         keep_state: bool = False,
-    ) -> tuple[Array, EncoderState | None]:
+    ) -> tuple[Array, LstmState | None]:
         """Run over a batch, given the vectors (U, D) of its distinct tokens and the weights (K, L+1) of layers.
 
         Returns (N, K, 2D), the sentences of the batch one after the other with their boundaries, K vectors per
@@ -125,7 +103,7 @@ class BidirectionalEncoder:
         starts = np.cumsum(lengths) - lengths
         jobs: list[_Job] = []
         for side, stack in enumerate(self._stacks):
-            before = None if state is None else (state.left_to_right, state.right_to_left)[side]
+            before = None if state is None else LstmState(state.hidden[side], state.cell[side])
             for rows in groups:
                 counts, own, positions = order_steps(lengths[rows], read[rows], from_right=side == 1)
                 sources, targets = places[rows[own], positions], starts[rows[own]] + positions
@@ -133,12 +111,13 @@ class BidirectionalEncoder:
                 jobs.append(_Job(stack, window, None if before is None else before.rows(rows)))
         after = self._run(jobs, num_words, keep_state=keep_state)
         vectors = result.reshape(num_words, len(mix), -1)
-        if not keep_state or after is None:
+        if not keep_state:
             return vectors, None
         sides = [functools.reduce(LstmState.join, half) for half in (after[: len(groups)], after[len(groups) :])]
-        return vectors, EncoderState(*sides).rows(np.argsort(np.concatenate(groups)))
+        both = LstmState(np.stack([side.hidden for side in sides]), np.stack([side.cell for side in sides]))
+        return vectors, both.rows(np.argsort(np.concatenate(groups)))
 
-    def _run(self, jobs: Sequence["_Job"], num_words: int, *, keep_state: bool) -> list[LstmState] | None:
+    def _run(self, jobs: Sequence["_Job"], num_words: int, *, keep_state: bool) -> list[LstmState]:
         """Run all jobs at the same time and return their states at the end, if kept."""
         single = self._is_small(num_words)
         fits = len(jobs) == 2 and len(jobs[0].window.counts) > 0 and num_words <= self._words_at_once
@@ -176,8 +155,7 @@ class _Job:
         state = self.state
         for window in cut_windows(self.window, words_at_once):
             state = self.stack.forward(window, state)
-        if state is None:
-            raise InputError("Nothing was read, and there is no state.")
+        assert state is not None  # BidirectionalEncoder.forward gives one where nothing is read
         return state
 
 

@@ -3,17 +3,16 @@
 Which words could stand in place of one is found once per distinct word: those whose static vectors are nearest.
 """
 
-import threading
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo.inference.context import NO_ROW, Span, StaticTable
+from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import Softmaxes
-from elmo.inference.workers import follow_forks
+from elmo.inference.workers import ForkSafeLock
 from elmo.kernels.library import align, find_library
 from elmo.kernels.meaning import (
     Candidates,
@@ -42,41 +41,12 @@ _NO_LISTS = Lists(np.zeros((0, 1), np.uint16), *(np.zeros((0, 1), np.float32) fo
 class Meaning:
     """Computes the vectors of "meaning" of one model; safe to call from several threads."""
 
-    def __init__(
-        self,
-        table: StaticTable,
-        vocabulary: Vocabulary | None = None,
-        softmaxes: Callable[[], Softmaxes | None] = lambda: None,
-        *,
-        single_threaded: bool = False,
-    ) -> None:
-        """`softmaxes` returns what predicts words, if the model can; without it, substitutes are left out."""
-        self._table, self._vocabulary, self._softmaxes = table, vocabulary, softmaxes
-        self._single_threaded = single_threaded
-        self._start()
-
-    def _start(self) -> None:
-        self._lock = threading.Lock()
+    def __init__(self, table: StaticTable, vocabulary: Vocabulary | None, runtime: Runtime) -> None:
+        """Without a vocabulary, or a softmax in `runtime`, substitutes are left out."""
+        self._table, self._vocabulary, self._runtime = table, vocabulary, runtime
+        self._lock = ForkSafeLock()
         self._lists: _CandidateLists | None = None
         self._settings: MeaningSettings | None = None
-        follow_forks(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        made = ("_lock", "_lists", "_settings")
-        return {name: value for name, value in self.__dict__.items() if name not in made}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._start()
-
-    def after_fork(self) -> None:
-        """Take a lock of this process."""
-        self._lock = threading.Lock()
-
-    @property
-    def dim(self) -> int:
-        """d: the dimensions beside the top layer."""
-        return self._table.config.dim
 
     def vectors(self, batch: CharBatch, top: Array, spans: Sequence[Sequence[Span]] | None = None) -> list[Array]:
         """Return the meanings (T, 2D + d) of the words of each sentence of a batch, in the batch's order.
@@ -123,7 +93,7 @@ class Meaning:
         candidates = None if lists is None else lists.words
         return find_meanings(
             find_library(), settings, candidates, np.ascontiguousarray(top), positions, tokens,
-            np.column_stack([places, queries, numbers]), counts, known, single_threaded=self._single_threaded,
+            np.column_stack([places, queries, numbers]), counts, known, single_threaded=self._runtime.num_threads == 1,
         )  # fmt: skip
 
     def _prepare(self) -> tuple[MeaningSettings, "_CandidateLists | None"]:
@@ -131,7 +101,7 @@ class Meaning:
         with self._lock:
             if self._settings is None:
                 config = self._table.config
-                softmaxes = self._softmaxes() if config.substitutes and self._vocabulary is not None else None
+                softmaxes = self._runtime.softmaxes if config.substitutes else None
                 if softmaxes is not None and self._vocabulary is not None:
                     words, factors, offsets = _gather_candidates(self._table, self._vocabulary, softmaxes)
                     if len(words.scales):
@@ -156,11 +126,11 @@ class _CandidateLists:
         """`factors` and `offsets` (C,) turn dot products of softmax rows into the scores of words."""
         self.words, self._factors, self._offsets = words, factors, offsets
         self._num_candidates, self._relatedness = min(num_candidates, len(factors)), relatedness
-        self._clear(1024)
+        self._clear()
 
-    def _clear(self, capacity: int) -> None:
+    def _clear(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._lists = self._allocate(capacity)
+        self._lists = self._allocate(1024)
 
     def _allocate(self, capacity: int) -> Lists:
         size, dim = (capacity, self._num_candidates), self.words.vectors.shape[1]
@@ -174,7 +144,7 @@ class _CandidateLists:
         missing.pop(NO_ROW, None)
         if missing:
             if len(self._numbers) + len(missing) > _MOST_LISTS:
-                self._clear(1024)
+                self._clear()
                 missing = {key: token for token, key in enumerate(keys) if key != NO_ROW}
             self._add(missing, tokens)
             numbers = list(map(self._numbers.get, keys))

@@ -8,7 +8,6 @@ import importlib
 import json
 import logging
 import platform
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,12 +22,13 @@ from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import ConfigError
 from elmo.extras import install_command
 from elmo.files.durable import replace_file
-from elmo.inference.encoder import BidirectionalEncoder, EncoderState
+from elmo.inference.encoder import BidirectionalEncoder
 from elmo.inference.layers import LayerChoice, choose_layers, cosine
 from elmo.inference.scoring import Softmaxes, open_softmaxes
 from elmo.inference.words import DEFAULT_BYTES, WordCache, WordEncoder
-from elmo.inference.workers import Workers, follow_forks
+from elmo.inference.workers import ForkSafeLock, Workers
 from elmo.kernels.library import find_kernels, find_library
+from elmo.kernels.lstm import LstmState
 from elmo.text.batch import CharBatch, Indexer
 
 logger = logging.getLogger(__name__)
@@ -104,15 +104,12 @@ class RowState(Protocol):
     @property
     def num_rows(self) -> int:
         """How many rows there are."""
-        ...
 
     def rows(self: StateT, which: slice) -> StateT:
         """Return some rows."""
-        ...
 
     def join(self: StateT, other: StateT) -> StateT:
         """Return the rows of both, these first."""
-        ...
 
 
 class CarriedState(Generic[StateT]):
@@ -121,12 +118,7 @@ class CarriedState(Generic[StateT]):
     def __init__(self, zero_state: Callable[[int], StateT]) -> None:
         self._zero_state = zero_state
         self._state: StateT | None = None
-        self._lock = threading.Lock()
-        follow_forks(self)
-
-    def after_fork(self) -> None:
-        """Take a lock of this process."""
-        self._lock = threading.Lock()
+        self._lock = ForkSafeLock()
 
     def reset(self) -> None:
         """Forget what was read."""
@@ -241,28 +233,10 @@ class CpuRuntime(Runtime):
         self._workers = Workers(num_threads)
         self.num_threads = self._workers.num_threads
         self.num_layers = config.encoder.num_layers + 1
-        self._start()
-
-    def _start(self) -> None:
-        library = find_library()
-        self._library = library if library is not None and self._workers.num_threads > 1 else None
+        self._library = find_library() if self.num_threads > 1 else None
         self._prepared: _Prepared | None = None
-        self._preparing = threading.Lock()
-        self._carried = CarriedState(self._zero_state) if self.carries_state else None
-        follow_forks(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # What is prepared belongs to this process; a copy prepares its own, and starts from a zero state.
-        made = ("_library", "_prepared", "_preparing", "_carried", "softmaxes")
-        return {name: value for name, value in self.__dict__.items() if name not in made}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._start()
-
-    def after_fork(self) -> None:
-        """Take a lock of this process."""
-        self._preparing = threading.Lock()
+        self._preparing = ForkSafeLock()
+        self._carried = CarriedState(self._zero_state) if carry else None
 
     @property
     def precision_choice(self) -> PrecisionChoice:
@@ -286,29 +260,26 @@ class CpuRuntime(Runtime):
         if self._carried is None:
             return encoder.forward(words, batch, choice.matrix, num_read=num_read)[0]
 
-        def advance(state: EncoderState) -> tuple[Array, EncoderState]:
+        def advance(state: LstmState) -> tuple[Array, LstmState]:
             vectors, after = encoder.forward(words, batch, choice.matrix, state, num_read=num_read, keep_state=True)
             return vectors, state if after is None else after
 
         return self._carried.advance(len(batch.order), advance)
 
-    def _zero_state(self, num_rows: int) -> EncoderState:
+    def _zero_state(self, num_rows: int) -> LstmState:
         return self._prepare().encoder.zero_state(num_rows)
 
     def _prepare(self) -> _Prepared:
         """Lay out the weights, once."""
-        prepared = self._prepared
-        if prepared is None:
+        if self._prepared is None:
             with self._preparing:
-                prepared = self._prepared
-                if prepared is None:
-                    prepared = self._prepared = self._lay_out()
-        return prepared
+                if self._prepared is None:
+                    self._prepared = self._lay_out()
+        return self._prepared
 
     def _lay_out(self) -> _Prepared:
         config = self._config
-        if not isinstance(config.encoder, EncoderConfig):
-            raise ConfigError("A Transformer encoder runs on torch; open the model with Elmo.")
+        assert isinstance(config.encoder, EncoderConfig)  # elmo.device runs Transformers
         choice = choose_precision(self._requested, keeps_int8=self._keeps_int8 or (lambda: False))
         int8 = choice.precision == "int8"
         words = WordEncoder(config, self._weights, self._workers, int8=int8, cache_bytes=self._cache_bytes)

@@ -8,24 +8,19 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo.checkpoint.weights import StoredWeights
 from elmo.errors import InputError
-from elmo.text.batch import CharBatch
 from elmo.text.sentence_input import Sentence, read_sentence
 from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    from elmo.inference.runtime import Runtime  # which imports this module
-
 Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
-LogProbabilities = Array
 BLOCK_BYTES = 32 * 2**20  # of logits; their exponentials need as much again
 POSITIONS_AT_ONCE = 1024  # more at once do not read the weights faster
 ROWS_AT_ONCE = 4096  # of a softmax, expanded to float32
@@ -39,33 +34,19 @@ SENTENCES_AT_ONCE = 128
 class Softmax:
     """A weight row and a bias for each word of the vocabulary, of one direction."""
 
-    def __init__(
-        self, weight: npt.NDArray[Any], bias: npt.NDArray[Any], scales: npt.NDArray[Any] | None = None
-    ) -> None:
+    def __init__(self, weight: npt.NDArray[Any], bias: npt.ArrayLike, scales: npt.ArrayLike | None = None) -> None:
         """`weight` (V, D) is float32, float16, or int8 with the `scales` (V,) of its rows; `bias` is (V,)."""
-        if (weight.dtype == np.int8) != (scales is not None):
-            raise InputError(f"The softmax has {weight.dtype} weights; int8 rows, and only these, need scales.")
         self.weight, self.scales = weight, None if scales is None else np.asarray(scales, dtype=np.float32)
         self.bias: Array = np.asarray(bias, dtype=np.float32)
-
-    @property
-    def num_words(self) -> int:
-        """V."""
-        return len(self.weight)
 
     def rows(self, chosen: slice | Ids) -> Array:
         """Return rows of the weights as float32."""
         rows = self.weight[chosen].astype(np.float32, copy=False)
         return rows if self.scales is None else rows * self.scales[chosen][..., None]
 
-    def logits(self, states: Array, words: Ids) -> Array:
-        """(N, D) and the candidates (N, K) of each state -> their logits (N, K)."""
-        logits: Array = np.einsum("nd,nkd->nk", states, self.rows(words)) + self.bias[words]
-        return logits
-
     def log_probabilities(self, states: Array) -> Array:
         """(N, D) -> (N, V)."""
-        scores = np.concatenate([block for _, block in self._blocks(states)], axis=1)
+        scores = np.concatenate(list(self._blocks(states)), axis=1)
         scores -= scores.max(axis=1, keepdims=True)
         scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
         return scores
@@ -89,34 +70,34 @@ class Softmax:
     @cached_property
     def _centred(self) -> tuple[Array, Array]:
         """The mean (D,) of the rows, and the lengths (V,) of the rows without it."""
-        mean = sum(self.rows(block).sum(axis=0, dtype=np.float64) for block in self._row_blocks()) / self.num_words
+        mean = sum(self.rows(block).sum(axis=0, dtype=np.float64) for block in self._row_blocks()) / len(self.weight)
         centre = np.asarray(mean, dtype=np.float32)
         lengths = [np.linalg.norm(self.rows(block) - centre, axis=1) for block in self._row_blocks()]
         return centre, np.maximum(np.concatenate(lengths), np.finfo(np.float32).tiny)
 
     def _row_blocks(self) -> Iterator[slice]:
-        return (slice(start, start + ROWS_AT_ONCE) for start in range(0, self.num_words, ROWS_AT_ONCE))
+        return (slice(start, start + ROWS_AT_ONCE) for start in range(0, len(self.weight), ROWS_AT_ONCE))
 
     def _score(self, states: Array, words: Ids) -> Array:
         total = np.full(len(states), -np.inf, dtype=np.float32)
-        for _, block in self._blocks(states):
+        for block in self._blocks(states):
             peak = block.max(axis=1)
             total = np.logaddexp(total, peak + np.log(np.exp(block - peak[:, None]).sum(axis=1)))
-        chosen = self.logits(states, words[:, None])[:, 0]
+        chosen = np.einsum("nd,nkd->nk", states, self.rows(words[:, None]))[:, 0] + self.bias[words]
         # Rounding may carry a certain word past 0.
         scores: Array = np.minimum(chosen - total, np.float32(0))
         return scores
 
-    def _blocks(self, states: Array) -> Iterator[tuple[slice, Array]]:
+    def _blocks(self, states: Array) -> Iterator[Array]:
         """Yield the logits (N, words) of one range of words after the other."""
         words_at_once = max(1, BLOCK_BYTES // (_BYTES_PER_LOGIT * max(1, len(states))))
-        for start in range(0, self.num_words, words_at_once):
+        for start in range(0, len(self.weight), words_at_once):
             window = slice(start, start + words_at_once)
-            if self.scales is None:
-                yield window, states @ self.rows(window).T + self.bias[window]
-            else:
-                expanded = self.weight[window].astype(np.float32)
-                yield window, (states @ expanded.T) * self.scales[window] + self.bias[window]
+            logits = states @ self.weight[window].astype(np.float32, copy=False).T
+            if self.scales is not None:
+                logits *= self.scales[window]
+            logits += self.bias[window]
+            yield logits
 
 
 Softmaxes = tuple[Softmax, Softmax]  # of left to right and of right to left, which may be one and the same
@@ -133,12 +114,8 @@ def open_softmaxes(weights: Mapping[str, Any]) -> Softmaxes | None:
 
 
 def _open(weights: Mapping[str, Any], name: str) -> Softmax:
-    scales = weights.get(f"{name}.weight{_SCALE}")
-    return Softmax(
-        np.asarray(weights[f"{name}.weight"]),
-        np.asarray(weights[f"{name}.bias"]),
-        None if scales is None else np.asarray(scales),
-    )
+    matrix = f"{name}.weight"
+    return Softmax(np.asarray(weights[matrix]), weights[f"{name}.bias"], weights.get(matrix + _SCALE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,8 +123,8 @@ class SentenceScore:
     """Natural log probabilities of a sentence's words and of its two boundaries; unknown words as <UNK>."""
 
     words: tuple[str, ...]
-    left_to_right: LogProbabilities  # (T,): of each word after the words before it
-    right_to_left: LogProbabilities  # (T,): of each word before the words after it
+    left_to_right: Array  # (T,): of each word after the words before it
+    right_to_left: Array  # (T,): of each word before the words after it
     end: float  # left to right, of the sentence's end after its last word
     begin: float  # right to left, of the sentence's begin before its first word
     is_unknown: npt.NDArray[np.bool_]  # (T,): not in the vocabulary, so scored as <UNK>
@@ -235,29 +212,13 @@ def require_softmax(softmaxes: Softmaxes | None, vocabulary: Vocabulary | None) 
     return softmaxes, vocabulary
 
 
-def score_batches(
-    runtime: "Runtime",
-    vocabulary: Vocabulary | None,
-    sentences: Sequence[Sequence[str]],
-    batches: Iterable[CharBatch],
-) -> list[SentenceScore]:
-    """Score the tokens of sentences that were packed into `batches`, in the order of the sentences."""
-    softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
-    scores: list[SentenceScore | None] = [None] * len(sentences)
-    for batch in batches:
-        rows = [sentences[number] for number in batch.order]
-        states = runtime.predict(batch)
-        for number, score in zip(batch.order, _score_rows(softmaxes, vocabulary, rows, states), strict=True):
-            scores[number] = score
-    return cast(list[SentenceScore], scores)
-
-
-def _score_rows(
+def score_sentences(
     softmaxes: Softmaxes,
     vocabulary: Vocabulary,
     sentences: Sequence[Sequence[str]],
     states: tuple[Array, Array],
 ) -> list[SentenceScore]:
+    """Score the tokens of a batch's sentences; `states` (B, T-1, D) of both directions predict them."""
     begin, end = vocabulary.boundaries().tolist()
     (unknown,) = vocabulary.encode([vocabulary.unknown]).tolist()
     ids = [vocabulary.encode(words).tolist() for words in sentences]
@@ -276,7 +237,7 @@ def _score_rows(
     ]
 
 
-def _score_direction(softmax: Softmax, states: Array, targets: list[list[int]]) -> list[LogProbabilities]:
+def _score_direction(softmax: Softmax, states: Array, targets: list[list[int]]) -> list[Array]:
     """(B, T-1, D) and the words each row should predict -> their log probabilities, one array per row."""
     lengths = np.array([len(row) for row in targets])
     is_real = np.arange(states.shape[1]) < lengths[:, None]
@@ -290,16 +251,13 @@ class Scoring(Protocol):
     @property
     def state(self) -> Literal["zero", "carry"]:
         """Whether each sentence starts from zero or where the one before it ended."""
-        ...
 
     @property
     def tokenization(self) -> Tokenization:
         """How texts are split."""
-        ...
 
     def score(self, sentences: Iterable[Sentence]) -> list[SentenceScore]:
         """Score sentences, as Elmo.score does."""
-        ...
 
 
 def evaluate_text(model: Scoring, sentences: Iterable[Sentence], *, split_on_spaces: bool = False) -> Evaluation:

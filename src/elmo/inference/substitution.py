@@ -42,7 +42,7 @@ def find_substitutes(
     runtime: Runtime,
     indexer: Indexer,
     vocabulary: Vocabulary | None,
-    words: Sequence[str],
+    tokens: Sequence[str],
     span: tuple[int, int],
     *,
     top_k: int,
@@ -50,9 +50,9 @@ def find_substitutes(
     same_word: bool = False,
     table: StaticTable | None = None,
 ) -> list[Substitute]:
-    """Return the `top_k` best words in place of the first one of a span, for a model whose words are tokens.
+    """Return the `top_k` best words in place of the tokens of a span: runs of as many, for a character-level model.
 
-    A word's score is log p(word | words before) + log p(word | words after) - log p(word): by Bayes' rule its
+    The score of a word is log p(word | words before) + log p(word | words after) - log p(word): by Bayes' rule its
     probability given both sides, if these were independent given the word. With a table of static vectors, its
     cosines to the word that stands there count as well, and other forms of that word are left out. Scores are
     normalized over the words that are considered: never the special words of the vocabulary, `punctuation` (words
@@ -60,33 +60,24 @@ def find_substitutes(
     stands there, it is considered; clitics such as 's replace only clitics.
     """
     softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
-    _check_top_k(top_k)
-    left_to_right, right_to_left = runtime.predict(indexer.batch([words]))
-    index = span[0]
-    here = words[index]
-    related = None if table is None or is_punctuation(here) else _relate(table, vocabulary, [here])
-    # The second predicts the begin of the sentence too, before the first word.
-    scores = -(1.0 if related is None else _FREQUENCY) * vocabulary.log_frequencies()
-    scores += softmaxes[0].log_probabilities(left_to_right[:, index])[0]
-    scores += softmaxes[1].log_probabilities(right_to_left[:, index + 1])[0]
-    scores[_list_excluded(vocabulary, [here], punctuation)] = -np.inf
-    if related is not None:
-        scores += _RELATEDNESS * related + _USAGE * _compare_usage(softmaxes, vocabulary, here)
-        is_other = np.array([word[:1].isupper() for word in vocabulary.words]) != here[:1].isupper()
-        scores -= _OTHER_CASE * is_other
-    if not same_word:
-        excluded = {here, here.lower(), here.upper(), here.capitalize()}
-        if related is not None:
-            stem = _stem(here)
-            excluded.update(word for word in vocabulary.words if word[:2].lower() == stem[:2] and _stem(word) == stem)
-        scores[vocabulary.encode(sorted(excluded))] = -np.inf  # one that is not listed is the unknown word
+    if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
+        raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
+    gap = _Gap(runtime, indexer, vocabulary, softmaxes, tokens, span, table)
+    excluded = _list_excluded(vocabulary, tokens[slice(*span)], punctuation)
+    runs: Sequence[Sequence[int]]
+    if indexer.tokenization.reads_characters:
+        runs, scores = gap.score_runs(excluded, max(_BEAM, top_k + 1), same_word=same_word)
+    else:
+        scores = gap.score_words(excluded, same_word=same_word)
+        runs = np.arange(len(scores))[:, None].tolist()
+    if not runs:
+        return []
     log_probabilities = _log_softmax(scores)
     # Words of equal rows, as new ones of a changed vocabulary are, come in the order of the vocabulary.
-    order = _find_best(log_probabilities, top_k)
     return [
-        Substitute(vocabulary.words[number], float(log_probabilities[number]))
-        for number in order.tolist()
-        if log_probabilities[number] > -np.inf
+        Substitute(indexer.tokenization.join(gap.spell(runs[row])), float(log_probabilities[row]))
+        for row in _find_best(log_probabilities, top_k).tolist()
+        if log_probabilities[row] > -np.inf
     ]
 
 
@@ -133,11 +124,6 @@ def _log_softmax(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return normalized
 
 
-def _check_top_k(top_k: object) -> None:
-    if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
-        raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
-
-
 def _list_excluded(vocabulary: Vocabulary, here: Sequence[str], punctuation: bool) -> npt.NDArray[np.int64]:
     """Return the ids that are not considered in place of some words."""
     excluded = [vocabulary.boundaries(), vocabulary.encode([vocabulary.unknown])]
@@ -148,114 +134,119 @@ def _list_excluded(vocabulary: Vocabulary, here: Sequence[str], punctuation: boo
     return np.concatenate(excluded)
 
 
-def find_run_substitutes(
-    runtime: Runtime,
-    indexer: Indexer,
-    vocabulary: Vocabulary | None,
-    tokens: Sequence[str],
-    span: tuple[int, int],
-    *,
-    top_k: int,
-    punctuation: bool = False,
-    same_word: bool = False,
-    table: StaticTable | None = None,
-) -> list[Substitute]:
-    """Return the `top_k` best runs of as many tokens as the span has, for a model whose words are runs of tokens.
-
-    Two beams fill the span, one from its left by the left-to-right direction and one from its right; the runs that
-    either ends with are scored by both directions, like single words: the log probabilities of both less those of
-    the tokens by themselves. With a table of static vectors, the cosines of a run to the word count as well: those
-    of mean static vectors, and of the top layer in the sentence. Scores are normalized over these runs.
-    """
-    softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
-    _check_top_k(top_k)
-    start, end = span
-    here = list(tokens[start:end])
-    width = max(_BEAM, top_k + 1)
-    frequencies = vocabulary.log_frequencies()
-    excluded = _list_excluded(vocabulary, here, punctuation)
-    filler = _Filler(runtime, indexer, vocabulary, tokens, span)
-    related = np.zeros(len(vocabulary)) if table is None else _relate(table, vocabulary, here)
-    runs: dict[tuple[int, ...], None] = {}
-    for direction in (0, 1):
-        beam: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
-        for _ in here:
-            states = filler.states([run for _, run in beam], direction)
-            # Half of a token's frequency is divided out here, because half of the score is considered.
-            scores = softmaxes[direction].log_probabilities(states) - frequencies / 2
-            scores += _BEAM_RELATEDNESS / (2 * len(here)) * related
-            scores[:, excluded] = -np.inf
-            scores += np.array([score for score, _ in beam])[:, None]
-            rows, numbers = np.unravel_index(_find_best(scores.reshape(-1), width), scores.shape)
-            best = scores[rows, numbers]
-            beam = [
-                (score, (*beam[row][1], number) if direction == 0 else (number, *beam[row][1]))
-                for score, row, number in zip(best.tolist(), rows.tolist(), numbers.tolist(), strict=True)
-                if score > -np.inf
-            ]
-        runs.update(dict.fromkeys(run for _, run in beam))
-    if not same_word:
-        runs.pop(tuple(vocabulary.encode(here).tolist()), None)
-    if not runs:
-        return []
-    filled = list(runs)
-    total, similarities = filler.score(filled, softmaxes)
-    if table is None:
-        total -= frequencies[np.array(filled)].sum(axis=1)
-    else:
-        means = [table.mean([vocabulary.words[token] for token in run]) for run in filled]
-        total -= _RUN_FREQUENCY * frequencies[np.array(filled)].sum(axis=1)
-        total += _RUN_RELATEDNESS * (np.stack(means) @ table.mean(here)) + _RUN_USAGE * similarities
-    log_probabilities = _log_softmax(total)
-    order = _find_best(log_probabilities, top_k)
-    join = indexer.tokenization.join
-    return [
-        Substitute(join([vocabulary.words[token] for token in filled[number]]), float(log_probabilities[number]))
-        for number in order.tolist()
-    ]
-
-
-class _Filler:
-    """A sentence with a span that is filled with tokens, wholly or from one side."""
+class _Gap:
+    """A sentence with a span of tokens, in place of which others are scored."""
 
     def __init__(
         self,
         runtime: Runtime,
         indexer: Indexer,
         vocabulary: Vocabulary,
+        softmaxes: Softmaxes,
         tokens: Sequence[str],
         span: tuple[int, int],
+        table: StaticTable | None,
     ) -> None:
         self._runtime, self._indexer, self._vocabulary = runtime, indexer, vocabulary
-        self._before, self._here, self._after = tokens[: span[0]], tokens[span[0] : span[1]], tokens[span[1] :]
+        self._softmaxes, self._table = softmaxes, table
+        self._before, self._here, self._after = tokens[: span[0]], tokens[slice(*span)], tokens[span[1] :]
 
-    def states(self, runs: Sequence[tuple[int, ...]], direction: int) -> Array:
+    def spell(self, run: Sequence[int]) -> list[str]:
+        """Return the tokens with these ids."""
+        return [self._vocabulary.words[number] for number in run]
+
+    def score_words(self, excluded: npt.NDArray[np.int64], *, same_word: bool) -> npt.NDArray[np.float64]:
+        """Return the scores (V,) of all words in place of the first token of the span, -inf for excluded ones."""
+        vocabulary, softmaxes, here = self._vocabulary, self._softmaxes, self._here[0]
+        left_to_right, right_to_left = self._predict([[*self._before, *self._here, *self._after]])
+        related = None
+        if self._table is not None and not is_punctuation(here):
+            related = _relate(self._table, vocabulary, [here])
+        # The second predicts the begin of the sentence too, before the first word.
+        index = len(self._before)
+        scores = -(1.0 if related is None else _FREQUENCY) * vocabulary.log_frequencies()
+        scores += softmaxes[0].log_probabilities(left_to_right[:, index])[0]
+        scores += softmaxes[1].log_probabilities(right_to_left[:, index + 1])[0]
+        scores[excluded] = -np.inf
+        if related is not None:
+            scores += _RELATEDNESS * related + _USAGE * _compare_usage(softmaxes, vocabulary, here)
+            is_other = np.array([word[:1].isupper() for word in vocabulary.words]) != here[:1].isupper()
+            scores -= _OTHER_CASE * is_other
+        if not same_word:
+            same = {here, here.lower(), here.upper(), here.capitalize()}
+            if related is not None:
+                stem = _stem(here)
+                same.update(word for word in vocabulary.words if word[:2].lower() == stem[:2] and _stem(word) == stem)
+            scores[vocabulary.encode(sorted(same))] = -np.inf  # one that is not listed is the unknown word
+        return scores
+
+    def score_runs(
+        self, excluded: npt.NDArray[np.int64], width: int, *, same_word: bool
+    ) -> tuple[list[tuple[int, ...]], npt.NDArray[np.float64]]:
+        """Return the best runs of as many tokens as the span has, and their scores (N,).
+
+        Two beams of `width` runs fill the span, one from its left by the left-to-right direction and one from its
+        right; the runs that either ends with are scored by both directions, like single words. With a table, the
+        cosines of a run to the word count as well: those of mean static vectors, and of the top layer in the
+        sentence.
+        """
+        vocabulary, table, here = self._vocabulary, self._table, list(self._here)
+        frequencies = vocabulary.log_frequencies()
+        related = np.zeros(len(vocabulary)) if table is None else _relate(table, vocabulary, here)
+        filled: dict[tuple[int, ...], None] = {}
+        for direction in (0, 1):
+            beam: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
+            for _ in here:
+                states = self._predict_next([run for _, run in beam], direction)
+                # Half of a token's frequency is divided out here, because half of the score is considered.
+                scores = self._softmaxes[direction].log_probabilities(states) - frequencies / 2
+                scores += _BEAM_RELATEDNESS / (2 * len(here)) * related
+                scores[:, excluded] = -np.inf
+                scores += np.array([score for score, _ in beam])[:, None]
+                rows, numbers = np.unravel_index(_find_best(scores.reshape(-1), width), scores.shape)
+                best = scores[rows, numbers]
+                beam = [
+                    (score, (*beam[row][1], number) if direction == 0 else (number, *beam[row][1]))
+                    for score, row, number in zip(best.tolist(), rows.tolist(), numbers.tolist(), strict=True)
+                    if score > -np.inf
+                ]
+            filled.update(dict.fromkeys(run for _, run in beam))
+        if not same_word:
+            filled.pop(tuple(vocabulary.encode(here).tolist()), None)
+        runs = list(filled)
+        if not runs:
+            return [], np.zeros(0)
+        total, similarities = self._compare_runs(runs)
+        if table is None:
+            total -= frequencies[np.array(runs)].sum(axis=1)
+        else:
+            means = [table.mean(self.spell(run)) for run in runs]
+            total -= _RUN_FREQUENCY * frequencies[np.array(runs)].sum(axis=1)
+            total += _RUN_RELATEDNESS * (np.stack(means) @ table.mean(here)) + _RUN_USAGE * similarities
+        return runs, total
+
+    def _predict_next(self, runs: Sequence[tuple[int, ...]], direction: int) -> Array:
         """Return the states (N, D) that predict the next token of each run, from the left (0) or the right (1)."""
         # Neither direction knows what follows, so only what it has read is given to it.
         if direction == 0:
-            return self._predict([[*self._before, *self._spell(run)] for run in runs])[0][:, -1]
-        return self._predict([[*self._spell(run), *self._after] for run in runs])[1][:, 0]
+            return self._predict([[*self._before, *self.spell(run)] for run in runs])[0][:, -1]
+        return self._predict([[*self.spell(run), *self._after] for run in runs])[1][:, 0]
 
-    def score(
-        self, runs: Sequence[tuple[int, ...]], softmaxes: Softmaxes
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _compare_runs(self, runs: Sequence[tuple[int, ...]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return each run's log probability (N,) by both directions, and its top-layer cosine to the word."""
-        spelled = [self._here, *map(self._spell, runs)]
+        spelled = [self._here, *map(self.spell, runs)]
         states = self._predict([[*self._before, *run, *self._after] for run in spelled])
         first, last = len(self._before), len(self._before) + len(self._here)
         words = np.array(runs, dtype=np.int64)
         # The second direction predicts the begin of the sentence too, before the first token.
         windows = (states[0][1:, first:last], states[1][1:, first + 1 : last + 1])
         total = np.zeros(len(runs))
-        for softmax, window in zip(softmaxes, windows, strict=True):
+        for softmax, window in zip(self._softmaxes, windows, strict=True):
             scores = softmax.score(window.reshape(-1, window.shape[2]), words.reshape(-1))
             total += scores.reshape(words.shape).sum(axis=1)
         tops = np.concatenate([states[0][:, first + 1 : last + 1], states[1][:, first:last]], axis=2).mean(axis=1)
         tops /= np.maximum(np.linalg.norm(tops, axis=1, keepdims=True), np.finfo(np.float32).tiny)
         return total, (tops[1:] @ tops[0]).astype(np.float64)
-
-    def _spell(self, run: Sequence[int]) -> list[str]:
-        return [self._vocabulary.words[number] for number in run]
 
     def _predict(self, rows: Sequence[Sequence[str]]) -> tuple[Array, Array]:
         return self._runtime.predict(self._indexer.batch(rows))

@@ -1,7 +1,6 @@
 """Distinct tokens of a batch -> context-free vectors, cached by token."""
 
 import functools
-import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.config import ModelConfig
+from elmo.config import CharacterConfig, ModelConfig
 from elmo.errors import InputError
-from elmo.inference.workers import Workers, follow_forks
+from elmo.inference.workers import ForkSafeLock, Workers
 from elmo.kernels.characters import CharWeights, EncodeCharacters, pack_characters
 from elmo.kernels.library import find_library
 from elmo.kernels.matrix import Multiply, pack_matrix
@@ -49,22 +48,11 @@ class WordCache:
 
     def __init__(self, dim: int, *, max_bytes: int = DEFAULT_BYTES) -> None:
         self._row_bytes = 4 * dim + _BYTES_PER_KEY
-        self._dim, self._max_bytes = dim, max_bytes
-        self._max_words = max_bytes // self._row_bytes
+        self._dim, self._max_words = dim, max_bytes // self._row_bytes
         self._rows: OrderedDict[Hashable, int] = OrderedDict()  # the least recently used key first
         self._vectors: Array = np.empty((0, dim), dtype=np.float32)  # rows 0 to len(self._rows) - 1 are in use
         self._num_hits = self._num_misses = 0
-        self._lock = threading.Lock()
-        follow_forks(self)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _make_cache, (self._dim, self._max_bytes)  # a copy starts empty
-
-    def after_fork(self) -> None:
-        """Create a new lock; clear the cache if another thread held the lock at the fork."""
-        was_held, self._lock = self._lock.locked(), threading.Lock()
-        if was_held:
-            self.clear()
+        self._lock = ForkSafeLock(self.clear)
 
     def info(self) -> CacheInfo:
         """Return the hits, misses and size of the cache."""
@@ -128,10 +116,6 @@ class WordCache:
             self._vectors = grown
 
 
-def _make_cache(dim: int, max_bytes: int) -> WordCache:
-    return WordCache(dim, max_bytes=max_bytes)
-
-
 def take(weights: Weights, name: str) -> Array:
     """Return a weight as float32."""
     return np.asarray(weights[name], dtype=np.float32)
@@ -152,7 +136,7 @@ class WordEncoder:
         if config.characters:
             # Without word embeddings, the projection is part of the same kernel call.
             last = projection if self._words is None else None
-            self._characters = pack_characters(read_characters(config, weights, last), int8=int8)
+            self._characters = pack_characters(read_characters(config.characters, weights, last), int8=int8)
         if projection is not None and self._words is not None:
             self._project = pack_matrix(*projection, int8=int8)
         self._workers = workers
@@ -162,15 +146,12 @@ class WordEncoder:
 
     def encode(self, batch: CharBatch) -> Array:
         """Return the vectors (U, D) of a batch's distinct tokens."""
-        keys = batch.keys
+        keys, source = batch.keys, batch.source
+        return self.cache.look_up(
+            keys, lambda positions: self._encode_ids(source.look_up([keys[position] for position in positions]))
+        )
 
-        def encode_missing(positions: list[int]) -> Array:
-            return self.encode_ids(batch.source.look_up([keys[position] for position in positions]))
-
-        return self.cache.look_up(keys, encode_missing)
-
-    def encode_ids(self, ids: TokenIds) -> Array:
-        """Return the vectors (U, D) of tokens by their ids."""
+    def _encode_ids(self, ids: TokenIds) -> Array:
         num_tokens = next(len(part) for part in ids if part is not None)
         use_two_threads = self._workers.num_threads > 1 and num_tokens >= LEAST_WORDS_FOR_TWO
         if num_tokens <= WORDS_AT_ONCE:
@@ -196,11 +177,10 @@ class WordEncoder:
         return features if self._project is None else self._project(features)
 
 
-def read_characters(config: ModelConfig, weights: Weights, projection: tuple[Array, Array] | None) -> CharWeights:
+def read_characters(
+    characters: CharacterConfig, weights: Weights, projection: tuple[Array, Array] | None
+) -> CharWeights:
     """Return the weights of a checkpoint's character network."""
-    characters = config.characters
-    if characters is None:
-        raise InputError("This model has no character network.")
     prefix = "tokens.characters"
     convolutions = [f"{prefix}.convolutions.{number}" for number in range(len(characters.filters))]
     highways = [f"{prefix}.highways.{number}" for number in range(characters.num_highways)]

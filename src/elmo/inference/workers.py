@@ -1,8 +1,9 @@
-"""A pool of threads for the cores of this process, and callbacks for objects whose locks must survive a fork."""
+"""A pool of threads for the cores of this process, and a lock that no forked process inherits held."""
 
 import os
+import threading
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 from elmo.errors import ConfigError
@@ -35,12 +36,6 @@ class Workers:
         # By process id: a forked process does not inherit the threads, and may find a pool half-created.
         self._pools: dict[int, ThreadPoolExecutor] = {}
 
-    def __getstate__(self) -> dict[str, int]:
-        return {"num_threads": self.num_threads}
-
-    def __setstate__(self, arguments: dict[str, Any]) -> None:
-        Workers.__init__(self, **arguments)
-
     def run(self, tasks: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
         """Return the results of all tasks, in order; a single task runs in the calling thread."""
         if self.num_threads == 1 or len(tasks) == 1:
@@ -61,18 +56,33 @@ class Workers:
         return pool
 
 
-# A forked process has one thread, and may inherit locks that none of its threads can release.
-_fork_listeners: WeakSet[Any] = WeakSet()
+class ForkSafeLock:
+    """A lock that a forked process finds released: the thread that held it does not exist there."""
+
+    def __init__(self, after_held: Callable[[], None] = lambda: None) -> None:
+        """`after_held` is called in a process that was forked while the lock was held."""
+        self._lock, self._after_held = threading.Lock(), after_held
+        _locks.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def after_fork(self) -> None:
+        """Replace the lock."""
+        was_held, self._lock = self._lock.locked(), threading.Lock()
+        if was_held:
+            self._after_held()
 
 
-def follow_forks(owner: Any) -> None:
-    """Call `owner.after_fork()` in every process forked from this one while the owner exists."""
-    _fork_listeners.add(owner)
+_locks: WeakSet[ForkSafeLock] = WeakSet()
 
 
 def _after_fork() -> None:
-    for owner in list(_fork_listeners):
-        owner.after_fork()
+    for lock in list(_locks):
+        lock.after_fork()
 
 
 if hasattr(os, "register_at_fork"):

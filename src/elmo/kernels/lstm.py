@@ -8,7 +8,7 @@ import ctypes
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -46,19 +46,24 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class LstmState:
-    """Where the layers of one direction stand, row by row: hidden (L, B, D) and cell (L, B, H)."""
+    """Where the layers of a direction, or of both, stand, row by row: hidden (..., B, D) and cell (..., B, H)."""
 
     hidden: Array
     cell: Array
 
+    @property
+    def num_rows(self) -> int:
+        """B."""
+        return self.hidden.shape[-2]
+
     def rows(self, which: slice | Indices) -> "LstmState":
         """Return some rows, in the order asked for."""
-        return LstmState(self.hidden[:, which], self.cell[:, which])
+        return LstmState(self.hidden[..., which, :], self.cell[..., which, :])
 
     def join(self, other: "LstmState") -> "LstmState":
         """Return the rows of both, these first."""
         return LstmState(
-            np.concatenate([self.hidden, other.hidden], axis=1), np.concatenate([self.cell, other.cell], axis=1)
+            np.concatenate([self.hidden, other.hidden], axis=-2), np.concatenate([self.cell, other.cell], axis=-2)
         )
 
 
@@ -77,23 +82,7 @@ class Window:
     result: Array
 
 
-class Stack(Protocol):
-    """All layers of one direction."""
-
-    num_layers: int
-    output_dim: int
-    cell_dim: int
-    words_at_once: int  # that it should run over, for the memory they take
-
-    def forward(self, window: Window, state: LstmState | None) -> LstmState:
-        """Write the result of a window and return each row's state at its end; None starts from zero.
-
-        The state has at least as many rows as the first step.
-        """
-        ...
-
-
-def pack_stack(layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> "CompiledStack | NumpyStack":
+def pack_stack(layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> "Stack":
     """Lay out the weights of a direction for the library, or for NumPy where there is none."""
     library = find_library()
     if library is None:
@@ -102,7 +91,7 @@ def pack_stack(layers: Sequence[LayerWeights], *, residual: bool, int8: bool) ->
 
 
 class CompiledStack:
-    """All layers of one direction in the library."""
+    """All layers of one direction in the library; it should run over `words_at_once`, for the memory they take."""
 
     def __init__(self, library: Library, layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> None:
         self.library, self.residual = library, residual
@@ -114,11 +103,11 @@ class CompiledStack:
         self.address = ctypes.addressof(self._structs)
 
     def forward(self, window: Window, state: LstmState | None) -> LstmState:
-        """Run over packed rows; see Stack."""
-        states = forward_directions([self], [window], [state], single_threaded=True, keep_state=True)
-        if states is None:
-            raise KernelError("The library returned no state.")
-        return states[0]
+        """Write the result of a window and return each row's state at its end; None starts from zero.
+
+        The state has at least as many rows as the first step.
+        """
+        return forward_directions([self], [window], [state], single_threaded=True, keep_state=True)[0]
 
     def make_state(self, window: Window, state: LstmState | None) -> LstmState:
         """Return memory of its own with the state before a window, or for the state after it."""
@@ -133,7 +122,7 @@ class CompiledStack:
     def describe(self, window: Window, state: LstmState | None, *, has_state: bool) -> DirectionStruct:
         """Return what the library is to do; `state` receives the state after each row's last step, if wanted."""
         num_rows, num_vectors, result = len(window.sources), len(window.weights), window.result
-        num_state_rows = int(window.counts[0]) if state is None else state.hidden.shape[1]
+        num_state_rows = int(window.counts[0]) if state is None else state.num_rows
         shape = (len(result), num_vectors, self.output_dim)
         stride = result.strides[1] // 4
         expected = (4 * num_vectors * stride, 4 * stride, 4)
@@ -234,14 +223,14 @@ def forward_directions(
     *,
     single_threaded: bool,
     keep_state: bool,
-) -> list[LstmState] | None:
+) -> list[LstmState]:
     """Run one stack, or two at the same time unless `single_threaded`; return the states at the end if wanted."""
     jobs = list(zip(stacks, windows, states, strict=True))
-    after: list[LstmState] | None = None
+    after: list[LstmState] = []
     if keep_state or any(state is not None for state in states):
         after = [stack.make_state(window, state) for stack, window, state in jobs]
     structs = [
-        stack.describe(window, None if after is None else after[number], has_state=state is not None)
+        stack.describe(window, after[number] if after else None, has_state=state is not None)
         for number, (stack, window, state) in enumerate(jobs)
     ]
     directions = (DirectionStruct * len(structs))(*structs)
@@ -252,7 +241,7 @@ def forward_directions(
 
 
 class NumpyStack:
-    """All layers of one direction in NumPy."""
+    """All layers of one direction in NumPy, with the methods of CompiledStack."""
 
     words_at_once = 2048
 
@@ -262,7 +251,7 @@ class NumpyStack:
         self.cell_dim, self.output_dim = layers[0].state_weight.shape[0] // 4, layers[0].state_weight.shape[1]
 
     def forward(self, window: Window, state: LstmState | None) -> LstmState:
-        """Run over packed rows; see Stack."""
+        """Run over a window; see CompiledStack."""
         counts, inputs = window.counts.tolist(), window.words[window.sources]
         outputs: list[Array] = [inputs]
         hiddens, cells = [], []
@@ -284,6 +273,9 @@ class NumpyStack:
                     mixed += weight * output
             window.result[window.targets, vector] = mixed
         return LstmState(np.stack(hiddens), np.stack(cells))
+
+
+Stack: TypeAlias = CompiledStack | NumpyStack
 
 
 class _NumpyLayer:
