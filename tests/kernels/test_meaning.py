@@ -1,5 +1,7 @@
 """The kernel of meaning vectors against its NumPy equivalent, in every variant; and invalid arrays."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,16 +42,16 @@ def make_inputs(*, shared=True, seed=0):
         draw.normal(size=(3, DIM)).astype(np.float32) / 20,
     )
     top = draw.normal(size=(12, TOP_DIM)).astype(np.float32)
-    return candidates, top, draw.integers(0, NUM_TOKENS, 12), tokens, SPANS, COUNTS, lists
+    return meaning.MeaningInputs(candidates, top, draw.integers(0, NUM_TOKENS, 12), tokens, SPANS, COUNTS, lists)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_library_agrees_with_numpy(variant, shared):
     inputs = make_inputs(shared=shared)
-    expected = meaning.find_meanings(None, SETTINGS, *inputs)
+    expected = meaning.find_meanings(None, SETTINGS, inputs)
     assert [array.shape for array in expected] == [(3, TOP_DIM + DIM), (1, TOP_DIM + DIM)]
-    for array, other in zip(meaning.find_meanings(open_variant(variant), SETTINGS, *inputs), expected, strict=True):
+    for array, other in zip(meaning.find_meanings(open_variant(variant), SETTINGS, inputs), expected, strict=True):
         np.testing.assert_allclose(array, other, atol=2e-3)
 
 
@@ -59,37 +61,36 @@ def test_every_instruction_set_gives_the_same_bits():
         pytest.skip("no library")
     inputs = make_inputs()
     runnable = best.variants[best.variants.index(best.variant) :]
-    results = [np.concatenate(meaning.find_meanings(open_variant(variant), SETTINGS, *inputs)) for variant in runnable]
+    results = [np.concatenate(meaning.find_meanings(open_variant(variant), SETTINGS, inputs)) for variant in runnable]
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
 @pytest.mark.parametrize("library", ["numpy", "library"])
 def test_a_word_has_the_same_bits_alone(library):
     library = None if library == "numpy" else find_library()
-    candidates, top, positions, tokens, spans, counts, lists = make_inputs()
-    together = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, spans, counts, lists)
-    for span, expected in zip(spans, np.concatenate(together), strict=True):
-        one = np.ones(1, dtype=int)
-        alone = meaning.find_meanings(library, SETTINGS, candidates, top, positions, tokens, span[None], one, lists)
+    inputs = make_inputs()
+    together = meaning.find_meanings(library, SETTINGS, inputs)
+    for span, expected in zip(inputs.spans, np.concatenate(together), strict=True):
+        alone = meaning.find_meanings(
+            library, SETTINGS, replace(inputs, spans=span[None], counts=np.ones(1, dtype=int))
+        )
         assert np.array_equal(alone[0][0], expected)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_nan_and_infinity_propagate(value):
-    candidates, top, positions, tokens, spans, counts, lists = make_inputs()
-    top[1] = value  # the state before the first word
+    inputs = make_inputs()
+    inputs.top[1] = value  # the state before the first word
     for library in (None, find_library()):
         with np.errstate(all="ignore"):
-            first, second = meaning.find_meanings(
-                library, SETTINGS, candidates, top, positions, tokens, spans, counts, lists
-            )
+            first, second = meaning.find_meanings(library, SETTINGS, inputs)
         assert np.isnan(first[0, TOP_DIM:]).all() and np.isfinite(second).all()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_nearest_candidates_are_those_of_numpy(variant):
     library = open_variant(variant)
-    candidates, *_ = make_inputs()
+    candidates = make_inputs().candidates
     queries, scales = candidates.vectors[:5], candidates.scales[:5]
     for number in (1, 7, NUM_WORDS):
         expected, cosines = meaning.find_nearest(None, candidates, queries, scales, number)
@@ -101,18 +102,16 @@ def test_the_nearest_candidates_are_those_of_numpy(variant):
 
 @pytest.mark.parametrize("column", range(6))
 def test_numbers_that_lead_outside_are_refused(column):
-    candidates, top, positions, tokens, spans, counts, lists = make_inputs()
-    wrong = spans.copy()
+    inputs = make_inputs()
+    wrong = inputs.spans.copy()
     wrong[0, column] = 99
     with pytest.raises(KernelError):
-        meaning.find_meanings(find_library(), SETTINGS, candidates, top, positions, tokens, wrong, counts, lists)
+        meaning.find_meanings(find_library(), SETTINGS, replace(inputs, spans=wrong))
 
 
 def test_arrays_of_another_type_are_refused():
-    candidates, top, positions, tokens, spans, counts, lists = make_inputs()
+    inputs = make_inputs()
     if find_library() is None:
         pytest.skip("no library")
     with pytest.raises(KernelError, match="top is float64"):
-        meaning.find_meanings(
-            find_library(), SETTINGS, candidates, top.astype(float), positions, tokens, spans, counts, lists
-        )
+        meaning.find_meanings(find_library(), SETTINGS, replace(inputs, top=inputs.top.astype(float)))

@@ -17,6 +17,7 @@ from elmo.kernels.library import align, find_library
 from elmo.kernels.meaning import (
     Candidates,
     Lists,
+    MeaningInputs,
     MeaningSettings,
     Tokens,
     find_meanings,
@@ -90,11 +91,16 @@ class Meaning:
             with self._lock:
                 by_token, known = lists.find(keys, tokens)
             numbers = by_token[queries]
-        candidates = None if lists is None else lists.words
-        return find_meanings(
-            find_library(), settings, candidates, np.ascontiguousarray(top), positions, tokens,
-            np.column_stack([places, queries, numbers]), counts, known, single_threaded=self._runtime.num_threads == 1,
-        )  # fmt: skip
+        inputs = MeaningInputs(
+            candidates=None if lists is None else lists.words,
+            top=np.ascontiguousarray(top),
+            positions=positions,
+            tokens=tokens,
+            spans=np.column_stack([places, queries, numbers]),
+            counts=counts,
+            lists=known,
+        )
+        return find_meanings(find_library(), settings, inputs, single_threaded=self._runtime.num_threads == 1)
 
     def _prepare(self) -> tuple[MeaningSettings, "_CandidateLists | None"]:
         """Gather what the formula needs, once."""

@@ -54,7 +54,7 @@ class LstmState:
     @property
     def num_rows(self) -> int:
         """B."""
-        return self.hidden.shape[-2]
+        return int(self.hidden.shape[-2])
 
     def rows(self, which: slice | Indices) -> "LstmState":
         """Return some rows, in the order asked for."""

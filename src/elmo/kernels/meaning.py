@@ -8,8 +8,8 @@ word itself.
 
 import ctypes
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,6 +78,23 @@ class Tokens:
     weights: Array  # (U,)
 
 
+@dataclass(frozen=True, eq=False)
+class MeaningInputs:
+    """A batch, and the words or phrases in it whose meanings are wanted.
+
+    A row of `spans` holds the first position of a sentence and the one behind its last, the same of the word, the
+    distinct token that stands for it, and its list of candidates (-1 for none).
+    """
+
+    candidates: Candidates | None
+    top: Array  # (N, 2D): the top layer of all positions, boundaries included
+    positions: Ids  # (N,): the distinct token at each
+    tokens: Tokens
+    spans: Ids  # (n, 6)
+    counts: Ids  # (B,): the number of spans of each sentence
+    lists: Lists
+
+
 class _ModelStruct(ctypes.Structure):
     """elmo_meaning of csrc/kernels.h."""
 
@@ -102,42 +119,21 @@ class _BatchStruct(ctypes.Structure):
 
 
 def find_meanings(
-    library: Library | None,
-    settings: MeaningSettings,
-    candidates: Candidates | None,
-    top: Array,
-    positions: Ids,
-    tokens: Tokens,
-    spans: Ids,
-    counts: Ids,
-    lists: Lists,
-    *,
-    single_threaded: bool = False,
+    library: Library | None, settings: MeaningSettings, inputs: MeaningInputs, *, single_threaded: bool = False
 ) -> list[Array]:
-    """Return the meanings (T, 2D + d) of words or phrases, one array per sentence.
-
-    `top` (N, 2D) is the top layer of all positions, boundaries included; `positions` (N,) names the distinct token
-    at each. A row of `spans` (n, 6) holds the first position of a sentence and the one behind its last, the same
-    of the word, the distinct token that stands for it, and its list of candidates (-1 for none). `counts` has the
-    number of spans of each sentence.
-    """
-    _check(top, positions, tokens, spans, lists, candidates)
+    """Return the meanings (T, 2D + d) of words or phrases, one array per sentence."""
+    _check(inputs)
+    top, tokens, spans, lists, candidates = inputs.top, inputs.tokens, inputs.spans, inputs.lists, inputs.candidates
     (num_positions, top_dim), (num_tokens, dim), num_spans = top.shape, tokens.vectors.shape, len(spans)
-    meanings = [np.empty((count, top_dim + dim), dtype=np.float32) for count in counts.tolist()]
-    if counts.sum() != num_spans:
-        raise KernelError(f"The counts of spans add up to {counts.sum()}, not to {num_spans}.")
+    meanings = [np.empty((count, top_dim + dim), dtype=np.float32) for count in inputs.counts.tolist()]
     if library is None:
-        _find_by_numpy(settings, candidates, top, positions, tokens, spans, lists, meanings)
+        _find_by_numpy(settings, inputs, itertools.chain(*meanings))
         return meanings
     if not num_spans:
         return meanings
     num_lists, num_candidates = lists.candidates.shape
-    model = _ModelStruct(dim=dim, top_dim=top_dim, num_candidates=num_candidates)
-    for field in fields(settings):
-        setattr(model, field.name, getattr(settings, field.name))
-    names = ("top_share", "context_share", "substitute_share", "word_share")
-    for name, share in zip(names, settings.shares.tolist(), strict=True):
-        setattr(model, name, share)
+    model = _ModelStruct(dim=dim, top_dim=top_dim, num_candidates=num_candidates, **vars(settings))
+    model.top_share, model.context_share, model.substitute_share, model.word_share = settings.shares.tolist()
     if candidates is not None:
         num_words, state_dim = candidates.softmax.shape
         model.state_dim = state_dim
@@ -145,15 +141,15 @@ def find_meanings(
         model.scales = address_of(candidates.scales, "scales", np.float32, (num_words,))
         model.softmax = address_of(candidates.softmax, "softmax", np.int8, (num_words, state_dim))
     firsts = [array.ctypes.data for array in meanings]
-    places = np.arange(num_spans) - np.repeat(np.cumsum(counts) - counts, counts)
-    addresses = np.repeat(firsts, counts) + places * (4 * (top_dim + dim))
+    places = np.arange(num_spans) - np.repeat(np.cumsum(inputs.counts) - inputs.counts, inputs.counts)
+    addresses = np.repeat(firsts, inputs.counts) + places * (4 * (top_dim + dim))
     # Words whose lists begin alike share many candidates: next to each other, they find these in the cache.
     numbers = spans[:, 5]
     similar = np.where(numbers < 0, -1, lists.candidates[numbers, 0]) if num_lists else numbers
     located = np.column_stack([spans, addresses])[np.lexsort((numbers, similar))]
     batch = _BatchStruct(
         top=address_of(top, "top", np.float32, (num_positions, top_dim)),
-        tokens=address_of(positions, "positions", np.int64, (num_positions,)),
+        tokens=address_of(inputs.positions, "positions", np.int64, (num_positions,)),
         token_vectors=address_of(tokens.vectors, "token vectors", np.int8, (num_tokens, dim)),
         token_scales=address_of(tokens.scales, "token scales", np.float32, (num_tokens,)),
         token_weights=address_of(tokens.weights, "token weights", np.float32, (num_tokens,)),
@@ -201,51 +197,47 @@ def find_nearest(
     return chosen, cosines
 
 
-def _check(top: Array, positions: Ids, tokens: Tokens, spans: Ids, lists: Lists, candidates: Candidates | None) -> None:
+def _check(inputs: MeaningInputs) -> None:
     """Raise KernelError for numbers that would lead outside of an array."""
+    top, positions, spans, candidates = inputs.top, inputs.positions, inputs.spans, inputs.candidates
+    num_tokens, num_lists = len(inputs.tokens.vectors), len(inputs.lists.candidates)
+    if inputs.counts.sum() != len(spans):
+        raise KernelError(f"The counts of spans add up to {inputs.counts.sum()}, not to {len(spans)}.")
     if not len(spans):
         return
     starts, ends, first, last, queries, numbers = spans.T
     is_inside = (starts >= 1) & (starts <= first) & (first < last) & (last <= ends) & (ends < len(top))
     if not is_inside.all():
         raise KernelError(f"Spans leave their sentences, or these the {len(top)} positions.")
-    if len(positions) != len(top) or positions.min() < 0 or positions.max() >= len(tokens.vectors):
-        raise KernelError(f"positions name tokens beyond the {len(tokens.vectors)} distinct ones.")
-    if queries.min() < 0 or queries.max() >= len(tokens.vectors):
-        raise KernelError(f"Spans name tokens beyond the {len(tokens.vectors)} distinct ones.")
-    if numbers.max() >= len(lists.candidates) or (numbers.max() >= 0 and candidates is None):
-        raise KernelError(f"Spans name lists beyond the {len(lists.candidates)} of candidates.")
+    if len(positions) != len(top) or positions.min() < 0 or positions.max() >= num_tokens:
+        raise KernelError(f"positions name tokens beyond the {num_tokens} distinct ones.")
+    if queries.min() < 0 or queries.max() >= num_tokens:
+        raise KernelError(f"Spans name tokens beyond the {num_tokens} distinct ones.")
+    if numbers.max() >= num_lists or (numbers.max() >= 0 and candidates is None):
+        raise KernelError(f"Spans name lists beyond the {num_lists} of candidates.")
     if candidates is not None and candidates.softmax.shape[1] * 2 not in (top.shape[1], 2 * top.shape[1]):
         raise KernelError(f"Softmax rows of {candidates.softmax.shape[1]} dimensions do not fit the top layer.")
 
 
-def _find_by_numpy(
-    settings: MeaningSettings,
-    candidates: Candidates | None,
-    top: Array,
-    positions: Ids,
-    tokens: Tokens,
-    spans: Ids,
-    lists: Lists,
-    meanings: Sequence[Array],
-) -> None:
+def _find_by_numpy(settings: MeaningSettings, inputs: MeaningInputs, meanings: Iterable[Array]) -> None:
     """Compute what the library computes, word by word."""
+    top, tokens, candidates = inputs.top, inputs.tokens, inputs.candidates
     top_dim = top.shape[1]
     top_share, context_share, substitute_share, word_share = settings.shares
     vectors = tokens.vectors * tokens.scales[:, None]
-    for row, span in zip(itertools.chain(*meanings), spans.tolist(), strict=True):
+    for row, span in zip(meanings, inputs.spans.tolist(), strict=True):
         begin, end, start, stop, query, number = span
         row[:top_dim] = top_share * _shrink(top[start:stop].sum(axis=0), 0.0)
         near = np.r_[max(begin, start - settings.window) : start, stop : min(end, stop + settings.window)]
         distances = np.where(near < start, start - near, near - stop + 1)
-        around = positions[near]
+        around = inputs.positions[near]
         shares = np.exp(settings.focus * (vectors[around] @ vectors[query]) - settings.decay * (distances - 1))
         weighted = (shares * tokens.weights[around]).astype(np.float32)
         context = _shrink(weighted @ vectors[around], settings.shrinkage)
         row[top_dim:] = context_share * context + word_share * vectors[query]
         if number >= 0 and candidates is not None:
             states = top[start - 1, : top_dim // 2], top[stop, top_dim // 2 :]
-            substitutes = _find_substitutes(settings, candidates, lists, number, states, context)
+            substitutes = _find_substitutes(settings, candidates, inputs.lists, number, states, context)
             row[top_dim:] += substitute_share * substitutes
 
 
