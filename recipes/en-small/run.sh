@@ -12,8 +12,7 @@
 # combined with the static vectors, and its word and sentence vectors are distilled in the last 40% of the run; extra
 # distill), VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train,
 # such as "--set teacher.corpus=FOLDER"), ELMO (the command; with several processes TRAIN="torchrun
-# --nproc-per-node 2 -m elmo train", fastest on two cores without a GPU, with TRAIN_OPTIONS="--set num_rows=256 --set
-# average_every=20").
+# --nproc-per-node 2 -m elmo train").
 source "$(dirname "$0")/../steps.sh"
 
 # bash before 4.4 treats an empty array as an unset variable, hence ${name[@]+...} below.

@@ -11,8 +11,8 @@
 #
 # The last step needs the package opencc (pip install opencc).
 # Environment: VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train), ELMO
-# (the command), PYTHON (the interpreter that has opencc). On two cores without a GPU, two processes are fastest:
-# TRAIN="torchrun --nproc-per-node 2 -m elmo train" TRAIN_OPTIONS="--set num_rows=256 --set average_every=20".
+# (the command; with several processes TRAIN="torchrun --nproc-per-node 2 -m elmo train"), PYTHON (the interpreter that
+# has opencc).
 here=$(dirname "$0")
 source "$here/../steps.sh"
 vocabulary_size=${VOCABULARY_SIZE:-12000}

@@ -97,53 +97,6 @@ def test_two_processes_give_the_losses_of_one(corpus_folder, tmp_path):
             assert found[name] == pytest.approx(expected[name], abs=1e-5)
 
 
-AVERAGE = """
-import sys
-
-import torch
-import torch.distributed as dist
-from elmo.pretrain.distributed import average_weights
-
-dist.init_process_group("gloo")
-weight = torch.nn.Parameter(torch.full((2, 3), 4.0))
-optimizer = torch.optim.AdamW([weight], lr=1.0, weight_decay=0.0)
-weight.grad = torch.full((2, 3), 1.0 + 2 * dist.get_rank())  # Adam's first step is the sign: 3 in both
-optimizer.step()
-weight.data += dist.get_rank()  # 3 and 4
-average_weights([weight], optimizer)
-found = [weight, optimizer.state[weight]["exp_avg"], optimizer.state[weight]["step"]]
-numbers = [str(round(float(tensor.mean()), 5)) for tensor in found]
-sys.stdout.write(" ".join(numbers) + chr(10))  # in one piece: both processes write to the same pipe
-"""
-
-
-def test_processes_average_weights_and_optimizer_state(tmp_path):
-    (tmp_path / "average.py").write_text(AVERAGE)
-    out = finish(start_python(*TWO_PROCESSES, tmp_path / "average.py"))
-    assert out.split("\n")[:2] == ["3.5 0.2 1.0"] * 2  # exp_avg: a tenth of 1 and of 3
-
-
-@pytest.mark.needs("SIGKILL")
-def test_processes_that_average_weights_now_and_then_resume_exactly(corpus_folder, tmp_path):
-    changes = ("max_updates=30", "average_every=4", "checkpoint_every=1000", "validate_every=1000", "dropout=0")
-    settings = [*SETTINGS, *(argument for change in changes for argument in ("--set", change))]
-    finish(start(corpus_folder, "-o", tmp_path / "whole", *settings, launcher=TWO_PROCESSES))
-    process = start(corpus_folder, "-o", tmp_path / "cut", *settings, launcher=TWO_PROCESSES)
-    wait_for_updates(tmp_path / "cut", 9, process)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=240)
-    (saved,) = (tmp_path / "cut" / "checkpoints").iterdir()
-    assert int(saved.name[-4:]) % 4 == 0
-    finish(start("--resume", tmp_path / "cut", launcher=TWO_PROCESSES))
-    whole, cut = train_lines(tmp_path / "whole"), train_lines(tmp_path / "cut")
-    assert len(whole) == 30 and cut == whole
-    together = [*settings, "--set", "average_every=1"]
-    finish(start(corpus_folder, "-o", tmp_path / "together", *together, launcher=TWO_PROCESSES))
-    losses = [line["left_to_right_sampled_loss"] for line in train_lines(tmp_path / "together")]
-    assert losses[0] == whole[0]["left_to_right_sampled_loss"]
-    assert losses[-1] != whole[-1]["left_to_right_sampled_loss"]  # between averages each goes its own way
-
-
 def test_a_mistake_is_one_line(tmp_path, corpus_folder):
     process = start(corpus_folder, "-o", tmp_path / "run", "--set", "optimizer.learning_rat=1")
     _, err = process.communicate(timeout=60)

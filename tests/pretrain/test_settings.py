@@ -62,13 +62,6 @@ def test_all_faults_are_reported_together():
         read_settings(changes={"num_rows": 0, "dropout": 1.5})
 
 
-def test_checkpoints_coincide_with_weight_averaging():
-    assert read_settings(changes={"average_every": 50}).average_every == 50
-    fault = "checkpoint_every is 500; it must be a multiple of average_every, which is 40"
-    with pytest.raises(ConfigError, match=fault):
-        read_settings(changes={"average_every": 40})
-
-
 def test_missing_files_and_unknown_presets_are_errors(tmp_path):
     with pytest.raises(ConfigError, match="The preset 'huge' is not known"):
         read_settings(preset="huge")

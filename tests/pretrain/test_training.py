@@ -1,6 +1,5 @@
 """A run learns, can be adapted to other text, and gives an ordinary model."""
 
-import json
 import math
 
 import numpy as np
@@ -11,7 +10,6 @@ from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.source import list_checkpoints
 from elmo.corpus.prepare import prepare
 from elmo.inference.scoring import evaluate_text
-from elmo.pretrain import run as run_module
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.loop import DivergedError
 from elmo.pretrain.metrics import read_metrics
@@ -106,15 +104,13 @@ def test_a_trained_model_exported_for_the_old_programs_gives_the_same_vectors(co
     )
 
 
-def test_the_best_and_the_last_checkpoints_are_kept(corpus_folder, validation_file, tmp_path, tiny_settings):
-    settings = tiny_settings(max_updates=50, checkpoint_every=10, validate_every=10, keep_checkpoints=2)
-    train(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
-    names = [folder.name for folder in list_checkpoints(tmp_path / "run")]
-    assert names[-2:] == ["update-00000040", "update-00000050"]
-    best = json.loads((tmp_path / "run" / "best.json").read_text())
-    assert {names[0], best["checkpoint"]} <= set(names) and len(names) <= 3
-    measured = {line["update"]: line["perplexity"] for line in read_metrics(tmp_path / "run") if "perplexity" in line}
-    assert best["perplexity"] == min(measured.values())
+def test_the_last_checkpoints_are_kept_and_the_last_is_opened(corpus_folder, tmp_path, tiny_settings):
+    settings = tiny_settings(max_updates=50, checkpoint_every=10, keep_checkpoints=2)
+    train(tmp_path / "run", corpus_folder, settings)
+    checkpoints = list_checkpoints(tmp_path / "run")
+    assert [folder.name for folder in checkpoints] == ["update-00000040", "update-00000050"]
+    weights = [Elmo.from_pretrained(folder).checkpoint().weights for folder in (tmp_path / "run", checkpoints[-1])]
+    assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
 def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(corpus_folder, tmp_path, tiny_settings):
@@ -188,44 +184,6 @@ def test_a_run_that_is_stopped_resumes_with_the_same_losses(corpus_folder, tmp_p
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
 
 
-def test_the_best_checkpoint_is_known_though_its_record_was_not_written(
-    corpus_folder, validation_file, tmp_path, tiny_settings
-):
-    settings = tiny_settings(validate_every=5, keep_checkpoints=4)
-    train(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
-    expected = (tmp_path / "run" / "best.json").read_text()
-    (tmp_path / "run" / "best.json").unlink()  # as if killed just before
-    resume_run(tmp_path / "run").train(Watcher())
-    assert (tmp_path / "run" / "best.json").read_text() == expected
-
-
-def test_a_kill_before_the_last_record_does_not_leave_a_stale_best_model(
-    corpus_folder, validation_file, tmp_path, tiny_settings, monkeypatch
-):
-    settings = tiny_settings(validate_every=10, max_updates=20, keep_checkpoints=1)
-    train(tmp_path / "whole", corpus_folder, settings, validation=(str(validation_file),))
-    run = start_run(tmp_path / "run", corpus_folder, settings, validation=(str(validation_file),))
-    written = []
-
-    def die(path, value):
-        if path.name == "best.json" and len(written) == 1:
-            raise KeyboardInterrupt
-        written.append(path.name)
-        write_json(path, value)
-
-    write_json = run_module.write_json
-    monkeypatch.setattr(run_module, "write_json", die)
-    with pytest.raises(KeyboardInterrupt):
-        run.train(Watcher())
-    monkeypatch.undo()
-    assert resume_run(tmp_path / "run").train(Watcher())
-    for name in ("whole", "run"):
-        assert json.loads((tmp_path / name / "best.json").read_text())["checkpoint"] == "update-00000020"
-        assert [folder.name for folder in list_checkpoints(tmp_path / name)] == ["update-00000020"]
-    weights = [Elmo.from_pretrained(tmp_path / name).checkpoint().weights for name in ("whole", "run")]
-    assert all(np.array_equal(weights[0][name], weights[1][name]) for name in weights[0])
-
-
 def test_a_folder_of_a_start_that_was_killed_is_started_again(corpus_folder, tmp_path, tiny_settings):
     folder = tmp_path / "run"
     folder.mkdir()
@@ -238,7 +196,7 @@ def test_a_folder_of_a_start_that_was_killed_is_started_again(corpus_folder, tmp
 def test_training_removes_files_of_killed_processes(corpus_folder, tmp_path, tiny_settings):
     run = start_run(tmp_path / "run", corpus_folder, tiny_settings(max_updates=1))
     (tmp_path / "run" / "checkpoints").mkdir()
-    left = [".best.json.saving-1", ".metrics.jsonl.saving-1", "checkpoints/.update-00000010.saving-1"]
+    left = [".metrics.jsonl.saving-1", "checkpoints/.update-00000010.saving-1"]
     for name in left:
         (tmp_path / "run" / name).mkdir()
     run.train(Watcher())

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.checkpoint.folder import CARD_FILE, FILES
-from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, cache_folder, read_json, unreadable
+from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, cache_folder, unreadable
 from elmo.errors import CheckpointError, first_line
 from elmo.text.units import main_script
 
@@ -23,7 +23,7 @@ DEFAULT_MODEL = MODELS_FOLDER / DEFAULT_NAME
 MODELS_BY_SCRIPT = {"Han": "zh-small", "Latin": "en-small"}
 _FILE_SUFFIXES = (*HDF5_SUFFIXES, ".zip", ".json", ".index")
 # The folder of a training run.
-RUN_FILE, BEST_FILE, CHECKPOINTS = "run.json", "best.json", "checkpoints"
+RUN_FILE, CHECKPOINTS = "run.json", "checkpoints"
 _CHECKPOINT_NAME = re.compile(r"update-\d{8,}")
 # The path of the options and of the weights of each model that AI2 published, below the base address.
 OFFICIAL = {
@@ -85,7 +85,7 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
             f"revision was given, but {name!r} is not a model of the hub, which alone has revisions; leave it out."
         )
     if is_local:
-        return best_checkpoint(path) if is_run else path
+        return last_checkpoint(path) if is_run else path
     if name in installed_models():
         return installed_models()[name]
     if name in OFFICIAL:
@@ -102,13 +102,12 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
     )
 
 
-def best_checkpoint(run: Path) -> Path:
-    """Return the checkpoint that is recorded as best (by validation perplexity), or the last if none is."""
+def last_checkpoint(run: Path) -> Path:
+    """Return the last checkpoint of a training run; CheckpointError if it has none."""
     checkpoints = list_checkpoints(run)
     if not checkpoints:
         raise CheckpointError(f"The training run in {run} has no checkpoint yet; wait for the first one.")
-    best = read_json(run / BEST_FILE).get("checkpoint") if (run / BEST_FILE).is_file() else None
-    return next((folder for folder in checkpoints if folder.name == best), checkpoints[-1])
+    return checkpoints[-1]
 
 
 def list_checkpoints(run: Path) -> list[Path]:

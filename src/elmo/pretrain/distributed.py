@@ -1,4 +1,4 @@
-"""Training in one process or, started by torchrun, several: rows, device, and averages of gradients or weights."""
+"""Training in one process or, started by torchrun, several: rows, device, and averages of gradients."""
 
 import os
 from collections.abc import Iterable
@@ -62,9 +62,9 @@ def own_rank() -> int:
     return dist.get_rank() if dist.is_initialized() else 0
 
 
-def combine_gradients(parameters: Iterable[nn.Parameter], *, averages: bool) -> None:
-    """Sum the rows of sparse gradients that occur several times and, if `averages`, average over processes."""
-    averages = averages and dist.is_initialized()
+def combine_gradients(parameters: Iterable[nn.Parameter]) -> None:
+    """Sum the rows of sparse gradients that occur several times, and average all gradients over processes."""
+    averages = dist.is_initialized()
     for parameter in parameters:
         gradient = parameter.grad
         if gradient is not None and gradient.is_sparse:
@@ -73,17 +73,6 @@ def combine_gradients(parameters: Iterable[nn.Parameter], *, averages: bool) -> 
         elif gradient is not None and averages:
             dist.all_reduce(gradient)
             gradient /= dist.get_world_size()
-
-
-def average_weights(parameters: Iterable[nn.Parameter], optimizer: torch.optim.Optimizer) -> None:
-    """Average the weights and the state of the optimizer over processes, so that all of them have the same."""
-    if not dist.is_initialized():
-        return
-    for parameter in parameters:
-        for tensor in (parameter.data, *optimizer.state[parameter].values()):
-            if isinstance(tensor, Tensor) and tensor.shape == parameter.shape:
-                dist.all_reduce(tensor)
-                tensor /= dist.get_world_size()
 
 
 def _average_rows(gradient: Tensor) -> Tensor:

@@ -203,6 +203,8 @@ class RunRecord:
         """Read the run.json of a folder; CheckpointError if it is missing or damaged."""
         record = read_run_file(folder)
         content = {field.name: record[field.name] for field in fields(cls) if field.name in record}
+        if isinstance(settings := content.get("settings"), dict) and settings.get("average_every") == 1:
+            del settings["average_every"]  # written by earlier versions; it changes nothing
         try:
             return parse(cls, content, str(folder / RUN_FILE))
         except ConfigError as error:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
-from elmo.pretrain.distributed import average_weights, combine_gradients, own_rank
+from elmo.pretrain.distributed import combine_gradients, own_rank
 from elmo.pretrain.objectives import Regression, SentenceBatch, list_objectives
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, to_device
@@ -211,7 +211,7 @@ def train_step(
         sums += torch.cat([torch.stack(losses), result.totals.flatten()])
     if dist.is_initialized():
         dist.all_reduce(sums)
-    combine_gradients(parameters, averages=settings.average_every == 1)
+    combine_gradients(parameters)
     norm = clip_gradients(parameters, settings.optimizer.clip_norm)
     left_to_right, right_to_left, words, *totals = sums.tolist()
     if not math.isfinite(left_to_right + right_to_left + norm):
@@ -221,8 +221,6 @@ def train_step(
         )
     state.optimizer.step()
     state.num_updates += 1
-    if settings.average_every > 1 and is_averaging(state.num_updates, settings, num_updates):
-        average_weights(parameters, state.optimizer)
     state.num_words += int(words)
     metrics = zip(objectives, totals[::2], totals[1::2], strict=True)
     return StepReport(
@@ -234,11 +232,6 @@ def train_step(
         num_words=state.num_words,
         auxiliary={objective.metric: total / count for objective, total, count in metrics if count},
     )
-
-
-def is_averaging(update: int, settings: TrainSettings, num_updates: int) -> bool:
-    """Return whether all processes have the same weights after an update, so that they can be saved."""
-    return update % settings.average_every == 0 or update == num_updates
 
 
 def clip_gradients(parameters: Iterable[nn.Parameter], max_norm: float) -> float:

@@ -21,8 +21,8 @@ import torch.distributed as dist
 from torch import nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import check_content_hash, read_folder, write_folder, write_json
-from elmo.checkpoint.source import BEST_FILE, CHECKPOINTS, checkpoint_folder, list_checkpoints
+from elmo.checkpoint.folder import check_content_hash, read_folder, write_folder
+from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder, list_checkpoints
 from elmo.checkpoint.weights import content_hash
 from elmo.config import SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
@@ -34,8 +34,8 @@ from elmo.nn.bilm import BiLM
 from elmo.nn.build import build_bilm, to_tensors, weights_of
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes, own_rank
-from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, is_averaging, train_step
-from elmo.pretrain.metrics import MetricsWriter, read_metrics
+from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, train_step
+from elmo.pretrain.metrics import MetricsWriter
 from elmo.pretrain.objectives import SentenceBatch, list_objectives
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, TokenReader, WindowStream, read_ahead, to_device
@@ -145,8 +145,7 @@ class Run:
     def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Update the weights until the run is done, validating and saving on the way; return whether it is done.
 
-        When `should_stop` returns True in any process, all of them save and stop after the update, or after the
-        next one where they average their weights.
+        When `should_stop` returns True in any process, all of them save and stop after the update.
         """
         settings, state = self.settings, self.state
         state.objective.train()
@@ -156,7 +155,7 @@ class Run:
                 # Two processes training in one folder would remove each other's checkpoints.
                 refusal = f"Another process is training in {self.folder}; wait for it, or stop it first."
                 stack.enter_context(holding(self.folder, refusal, self.folder / CHECKPOINTS))
-                self._keep_best()
+                self._remove_old()
                 metrics = MetricsWriter(self.folder, resumed_at=state.num_updates)
                 stack.callback(metrics.close)
             batches = stack.enter_context(closing(self._read_batches()))
@@ -165,8 +164,7 @@ class Run:
                     state, batches, settings, num_updates=self.num_updates, num_words=len(self.corpus.vocabulary)
                 )
                 self._after(report, metrics, watcher)
-                may_stop = is_averaging(state.num_updates, settings, self.num_updates)
-                if state.num_updates < self.num_updates and may_stop and self._processes.any(should_stop()):
+                if state.num_updates < self.num_updates and self._processes.any(should_stop()):
                     self._save(watcher)
                     return False
         return True
@@ -219,26 +217,13 @@ class Run:
     def _save(self, watcher: Watcher) -> None:
         folder = save_checkpoint(self.folder, self.state, self.checkpoint())
         if self.is_first:
-            self._keep_best()
+            self._remove_old()
             watcher.on_checkpoint(folder)
 
-    def _keep_best(self) -> None:
-        """Write which checkpoint has the lowest perplexity, and remove old ones.
-
-        A run with a teacher has no best one: distillation raises the perplexity at first.
-        """
-        checkpoints = {folder.name: folder for folder in list_checkpoints(self.folder)}
-        kept = set(list(checkpoints)[-self.settings.keep_checkpoints :])
-        measured = [
-            (line["perplexity"], checkpoint_folder(self.folder, line["update"]).name)
-            for line in read_metrics(self.folder)
-            if self._distillation is None and line.get("perplexity") is not None
-        ]
-        if best := min((pair for pair in measured if pair[1] in checkpoints), default=None):
-            write_json(self.folder / BEST_FILE, {"perplexity": best[0], "checkpoint": best[1]})
-            kept.add(best[1])
-        for name in checkpoints.keys() - kept:
-            shutil.rmtree(checkpoints[name])
+    def _remove_old(self) -> None:
+        """Keep the last checkpoints alone."""
+        for folder in list_checkpoints(self.folder)[: -self.settings.keep_checkpoints]:
+            shutil.rmtree(folder)
 
 
 def _count_vocabulary(corpus: PreparedCorpus) -> tuple[int, ...]:

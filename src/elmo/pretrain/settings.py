@@ -90,8 +90,6 @@ class TrainSettings(Settings):
     num_rows: int = number(128, above=0)  # of the global batch, over all processes
     num_steps: int = number(20, above=0)  # words per row in a window; backpropagation is truncated there
     windows_per_update: int = number(1, above=0)  # windows whose gradients are accumulated before an update
-    # Updates after which several processes average their weights; 1: they average the gradients of each update.
-    average_every: int = number(1, above=0)
     num_samples: int = number(8192, least=0)  # words sampled against each window's targets; 0: the whole vocabulary
     share_softmax: bool = True  # one softmax for both directions, or one each
     softmax_bias: Literal["zero", "frequency"] = "zero"  # initial bias; frequency: log of the word's share
@@ -105,18 +103,7 @@ class TrainSettings(Settings):
     log_every: int = number(20, above=0)  # updates
     validate_every: int = number(1000, above=0)
     checkpoint_every: int = number(500, above=0)
-    keep_checkpoints: int = number(2, above=0)  # the last ones; the best by validation is kept in addition
-
-    def faults(self) -> list[str]:
-        """Return one phrase per invalid setting."""
-        faults = super().faults()
-        if not faults:  # elsewhere processes have different weights, which no checkpoint could hold
-            faults += [
-                f"{name} is {value}; it must be a multiple of average_every, which is {self.average_every}"
-                for name in ("validate_every", "checkpoint_every")
-                if (value := getattr(self, name)) % self.average_every
-            ]
-        return faults
+    keep_checkpoints: int = number(2, above=0)  # the last ones
 
 
 def _list_overwritten(model: ModelConfig) -> list[str]:
