@@ -50,22 +50,12 @@ class TorchRuntime(Runtime):
         self.device = str(opened)
         used: Precision = "bfloat16" if precision == "bfloat16" and opened.type == "cuda" else "float32"
         reason = "as requested" if precision == used else f"{precision} is for LSTMs on a CPU, or a GPU"
-        self._choice = PrecisionChoice(used, reason)
+        self.precision_choice = PrecisionChoice(used, reason)
         self.num_threads = num_threads or torch.get_num_threads()
         self.bilm = load_bilm(config, weights).to(opened)
         self.num_layers = self.bilm.num_layers
-        self._cache = WordCache(config.encoder.output_dim, max_bytes=cache_bytes)
+        self.cache = WordCache(config.encoder.output_dim, max_bytes=cache_bytes)
         self._carried = CarriedState(self.bilm.zero_state) if carry else None
-
-    @property
-    def precision_choice(self) -> PrecisionChoice:
-        """The precision of matrix multiplications, and why it was taken."""
-        return self._choice
-
-    @property
-    def cache(self) -> WordCache:
-        """The vectors of words that were seen before."""
-        return self._cache
 
     @torch.inference_mode()
     def encode_words(self, batch: CharBatch) -> Array:
@@ -73,7 +63,7 @@ class TorchRuntime(Runtime):
         return self.cache.look_up(batch.keys, lambda missing: self._encode(batch, missing))
 
     def _narrow(self) -> AbstractContextManager[Any]:
-        if self.precision != "bfloat16":
+        if self.precision_choice.precision != "bfloat16":
             return nullcontext()
         return torch.autocast(torch.device(self.device).type, torch.bfloat16)
 

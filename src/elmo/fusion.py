@@ -28,7 +28,7 @@ from elmo.corpus.static_vectors import (
     read_static_vectors,
 )
 from elmo.errors import ConfigError, InputError
-from elmo.inference.context import ContextReader
+from elmo.inference.context import StaticTable
 from elmo.model import Elmo
 
 logger = logging.getLogger(__name__)
@@ -109,9 +109,9 @@ def find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCor
     """Add the first singular directions of the vectors of some sentences of the corpus."""
     # Of few dimensions few can be spared.
     num_components = min(ContextConfig.num_components, layer.config.dim // 16, layer.word_dim // 16)
-    reader = ContextReader(layer, model.word_vectors, model.tokenization)
+    table = StaticTable(layer, model.word_vectors, model.tokenization)
     sentences = [sentence for sentence in _draw_sentences(corpus, seed) if sentence]
-    encoded = (reader.encode(sentences) if sentences else np.zeros((0, reader.sentence_dim))).astype(np.float64)
+    encoded = (table.encode(sentences) if sentences else np.zeros((0, table.sentence_dim))).astype(np.float64)
     num_components = min(num_components, len(sentences))
     static, words = np.split(encoded, [layer.config.dim], axis=1)
     components = {

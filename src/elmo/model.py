@@ -246,7 +246,7 @@ class Elmo:
     @property
     def precision(self) -> Precision:
         """The precision of the matrix multiplications."""
-        return self.runtime.precision
+        return self.runtime.precision_choice.precision
 
     @property
     def num_threads(self) -> int:

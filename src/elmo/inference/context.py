@@ -25,9 +25,11 @@ _TINY = np.finfo(np.float32).tiny
 class StaticTable:
     """Static vectors of tokens: rows of the context layer, or estimated from layer 0; safe for several threads."""
 
-    def __init__(self, layer: ContextLayer, encode_words: EncodeWords) -> None:
+    def __init__(
+        self, layer: ContextLayer, encode_words: EncodeWords, tokenization: Tokenization | None = None
+    ) -> None:
         self.config = layer.config
-        self._encode_words = encode_words
+        self._encode_words, self._tokenization = encode_words, tokenization or Tokenization()
         self.arrays = {name: np.asarray(tensor) for name, tensor in layer.arrays.items()}
         self._estimated: dict[str, tuple[npt.NDArray[np.int8], np.float32]] = {}  # of words outside the table
         self._keys = {word: row for row, word in enumerate(layer.words)}
@@ -84,26 +86,6 @@ class StaticTable:
             cosines[block] = (self.arrays["vectors"][block].astype(np.float32) @ query) * self.arrays["scales"][block]
         return cosines
 
-    def encode_centred(self, words: list[str]) -> Array:
-        """Return the centred vectors (U, D) of distinct words in layer 0, of length 1."""
-        return normalize(self._encode_words(words) - self.arrays["word_mean"])
-
-    def find_rows(self, words: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Return the row of each word in the table, -1 for a word outside it."""
-        spellings = map(str.lower, words) if self.config.lowercase else words
-        return np.array(list(map(self._keys.get, spellings, itertools.repeat(NO_ROW))), dtype=np.int64)
-
-
-class ContextReader:
-    """Sums static vectors over sentences; safe to call from several threads."""
-
-    def __init__(
-        self, layer: ContextLayer, encode_words: EncodeWords, tokenization: Tokenization | None = None
-    ) -> None:
-        self.config = layer.config
-        self.table = StaticTable(layer, encode_words)
-        self._tokenization = tokenization or Tokenization()
-
     def encode(self, sentences: Sequence[Sequence[str]]) -> Array:
         """Return one vector (N, d + D) of length 1 per sentence; zeros for one without words.
 
@@ -115,15 +97,12 @@ class ContextReader:
             [numbers.setdefault(token, len(numbers)) for token in self._tokenization.read(words).tokens]
             for words in sentences
         ]
-        words, arrays = list(numbers), self.table.arrays
-        halves = [
-            np.zeros((len(rows), self.config.dim), np.float32),
-            np.zeros((len(rows), self.word_dim), np.float32),
-        ]
+        words, arrays = list(numbers), self.arrays
+        halves = [np.zeros((len(rows), dim), np.float32) for dim in (self.config.dim, len(arrays["word_mean"]))]
         if words:
-            vectors, weights = self.table.look_up(words)
+            vectors, weights = self.look_up(words)
             static = vectors * weights[:, None] * arrays["sentence_scale"]
-            encoded = self.table.encode_centred(words) * weights[:, None]
+            encoded = normalize(self._encode_words(words) - arrays["word_mean"]) * weights[:, None]
             for number, row in enumerate(rows):
                 halves[0][number], halves[1][number] = static[row].sum(axis=0), encoded[row].sum(axis=0)
         names = ("sentence_components", "word_components")
@@ -131,14 +110,14 @@ class ContextReader:
         return normalize(np.concatenate([normalize(half) for half in removed], axis=1))
 
     @property
-    def word_dim(self) -> int:
-        """D: the dimensions of layer 0."""
-        return len(self.table.arrays["word_mean"])
-
-    @property
     def sentence_dim(self) -> int:
         """d + D: the dimensions of what `encode` returns."""
-        return self.config.dim + self.word_dim
+        return self.config.dim + len(self.arrays["word_mean"])
+
+    def find_rows(self, words: Iterable[str]) -> npt.NDArray[np.int64]:
+        """Return the row of each word in the table, -1 for a word outside it."""
+        spellings = map(str.lower, words) if self.config.lowercase else words
+        return np.array(list(map(self._keys.get, spellings, itertools.repeat(NO_ROW))), dtype=np.int64)
 
 
 def normalize(vectors: Array) -> Array:

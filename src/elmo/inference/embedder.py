@@ -14,7 +14,7 @@ import numpy.typing as npt
 from elmo.checkpoint.components import ContextLayer, SentenceHead
 from elmo.config import ModelConfig
 from elmo.errors import InputError
-from elmo.inference.context import ContextReader, StaticTable
+from elmo.inference.context import StaticTable
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
 from elmo.inference.meaning import Meaning
 from elmo.inference.runtime import Runtime
@@ -52,39 +52,34 @@ class Embedder:
     ) -> None:
         self.runtime, self._config, self._indexer = runtime, config, indexer
         self._vocabulary, self._sentence = vocabulary, sentence
-        self._context: ContextReader | None = None
+        self.table: StaticTable | None = None
         if context is not None:
-            self._context = ContextReader(context, self.word_vectors, indexer.tokenization)
+            self.table = StaticTable(context, self.word_vectors, indexer.tokenization)
 
     @cached_property
     def _meaning(self) -> Meaning:
-        return Meaning(self.require_context().table, self._vocabulary, self.runtime)
+        return Meaning(self._require_table(), self._vocabulary, self.runtime)
 
     @cached_property
     def _head(self) -> SentenceEncoder:
         assert self._sentence is not None  # see choose_pooling
         return SentenceEncoder(self._sentence.arrays)
 
-    @property
-    def table(self) -> StaticTable | None:
-        """The static vectors of the context layer, if there is one."""
-        return None if self._context is None else self._context.table
-
-    def require_context(self) -> ContextReader:
-        """Return what computes context vectors, or say that the model has none."""
-        if self._context is None:
+    def _require_table(self) -> StaticTable:
+        """Return the static vectors of the context layer, or say that the model has none."""
+        if self.table is None:
             raise InputError("This model has no context layer; add one with elmo fuse.")
-        return self._context
+        return self.table
 
     def choose(self, layers: Layers) -> LayerChoice:
         """Turn what was asked for into a choice of layers."""
-        return choose_layers(layers, self.runtime.num_layers, has_context=self._context is not None)
+        return choose_layers(layers, self.runtime.num_layers, has_context=self.table is not None)
 
     def word_shape(self, choice: LayerChoice) -> tuple[int, ...]:
         """Return the shape of one word's vectors."""
         dim = self._config.vector_dim
         if choice.with_context:
-            return (dim + self.require_context().config.dim,)
+            return (dim + self._require_table().config.dim,)
         if choice.layout == "all":
             return (choice.num_vectors, dim)
         return (choice.num_vectors * dim,)
@@ -93,7 +88,7 @@ class Embedder:
         """Return the shape of one sentence's vector."""
         if pooling == "head" and self._sentence is not None:
             return (self._sentence.config.dim,)
-        return (self.require_context().sentence_dim,) if pooling == "weighted" else self.word_shape(choice)
+        return (self._require_table().sentence_dim,) if pooling == "weighted" else self.word_shape(choice)
 
     def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> ChosenPooling:
         """Return the pooling to use if this one is asked for; InputError if it cannot be used."""
@@ -104,7 +99,7 @@ class Embedder:
                 "pooling is 'head', but this model has no sentence head; train one with elmo train --teacher, or "
                 "choose 'mean' or 'max'."
             )
-        if pooling == "weighted" and self._context is None:
+        if pooling == "weighted" and self.table is None:
             raise InputError("pooling is 'weighted', but this model has no context layer; add one with elmo fuse.")
         if pooling in ("head", "weighted") and layers is not None:
             raise InputError(
@@ -114,7 +109,7 @@ class Embedder:
             return pooling
         if layers is not None:
             return "mean"
-        return "head" if self._sentence is not None else "mean" if self._context is None else "weighted"
+        return "head" if self._sentence is not None else "mean" if self.table is None else "weighted"
 
     def _pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None = None) -> Iterable[CharBatch]:
         """Return batches of sentences of similar length."""
@@ -218,7 +213,7 @@ class Embedder:
         if pooling == "head":
             return self._encode_by_head(sentences, batch_size, advance)
         if pooling == "weighted":
-            return self.require_context().encode(sentences)
+            return self._require_table().encode(sentences)
         pool = partial(_pool, reduce=np.mean if pooling == "mean" else np.max)
         return np.stack(self.embed(sentences, choice, pool, batch_size=batch_size, advance=advance))
 
@@ -232,7 +227,7 @@ class Embedder:
         def encode(words: Sequence[str], layers: Array) -> Array:
             static, weights = np.zeros((len(words), 0), np.float32), np.ones(len(words), np.float32)
             if self._head.static_dim:
-                static, weights = self.require_context().table.look_up_known(list(words))
+                static, weights = self._require_table().look_up_known(list(words))
             return self._head.encode(layers, static, weights)
 
         def encode_batch(batch: CharBatch) -> list[Array]:

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.config import EncoderConfig
-from elmo.errors import InputError
 from elmo.inference.words import take
 from elmo.inference.workers import Workers
 from elmo.kernels.lstm import (
@@ -86,8 +85,6 @@ class BidirectionalEncoder:
         so many tokens from its side, and its half of the others is zero.
         """
         places, compiled = batch.word_index, self._compiled
-        if places.size and not 0 <= places.min() <= places.max() < len(words):
-            raise InputError(f"A batch names tokens that it does not have; it has {len(words)}.")
         whole = num_read is None and state is None and not keep_state
         if compiled is not None and whole and len(places) == 1 and 0 < places.shape[1] <= self._words_at_once:
             single = self._is_small(places.shape[1])
@@ -195,9 +192,7 @@ def order_steps(lengths: Indices, num_read: Indices, *, from_right: bool) -> tup
 
 def cut_windows(window: Window, words_at_once: int) -> Iterable[Window]:
     """Cut what a direction runs over into windows of about `words_at_once` words, each with the words it needs."""
-    if not len(window.sources):
-        return []
-    if len(window.sources) <= words_at_once:
+    if 0 < len(window.sources) <= words_at_once:
         return [window]
     return (
         _cut_window(window, rows, np.array(steps)) for rows, steps in cut_steps(window.counts.tolist(), words_at_once)

@@ -146,21 +146,13 @@ class Runtime(ABC):
     device: str  # where it computes, such as "cpu"
     num_layers: int  # L + 1: the layers of each direction and the word vectors below them
     num_threads: int
+    precision_choice: PrecisionChoice  # the precision of matrix multiplications, and why it was taken
+    cache: WordCache  # the vectors of words that were seen before
     _carried: CarriedState[Any] | None
 
     def __init__(self, weights: Weights, *, carry: bool) -> None:
         """With `carry`, a batch starts where the one before it ended."""
         self._weights, self.carries_state = weights, carry
-
-    @property
-    @abstractmethod
-    def precision_choice(self) -> PrecisionChoice:
-        """The precision of matrix multiplications, and why it was taken."""
-
-    @property
-    @abstractmethod
-    def cache(self) -> WordCache:
-        """The vectors of words that were seen before."""
 
     @abstractmethod
     def encode_words(self, batch: CharBatch) -> Array:
@@ -169,11 +161,6 @@ class Runtime(ABC):
     @abstractmethod
     def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
         """Return (N, K, 2D) of all tokens; with `num_read` (B,) each direction runs over so many of its side."""
-
-    @property
-    def precision(self) -> Precision:
-        """The precision of matrix multiplications."""
-        return self.precision_choice.precision
 
     @cached_property
     def softmaxes(self) -> Softmaxes | None:
@@ -238,12 +225,12 @@ class CpuRuntime(Runtime):
         self._preparing = ForkSafeLock()
         self._carried = CarriedState(self._zero_state) if carry else None
 
-    @property
+    @cached_property
     def precision_choice(self) -> PrecisionChoice:
         """The precision of matrix multiplications, and why it was taken."""
         return self._prepare().choice
 
-    @property
+    @cached_property
     def cache(self) -> WordCache:
         """The vectors of words that were seen before."""
         return self._prepare().words.cache

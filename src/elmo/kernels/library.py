@@ -136,17 +136,13 @@ class Library:
         def __getattr__(self, name: str) -> Any:
             """Return a function of _SIGNATURES."""
 
-    def scratch(self, num_bytes: int) -> int:
-        """Return the address of memory that this thread may use until its next call."""
-        return self._take_scratch(num_bytes)[0]
-
     def run_with_scratch(self, function: Callable[..., int], *arguments: Any) -> int:
         """Call a function whose last arguments are scratch memory and its size, again if it asks for more."""
-        answer = function(*arguments, *self._take_scratch(0))
-        return function(*arguments, *self._take_scratch(answer)) if answer > 0 else answer
+        answer = function(*arguments, *self.scratch(0))
+        return function(*arguments, *self.scratch(answer)) if answer > 0 else answer
 
-    def _take_scratch(self, num_bytes: int) -> tuple[int, int]:
-        """Return the address and the size of this thread's memory, at least as large as asked for."""
+    def scratch(self, num_bytes: int) -> tuple[int, int]:
+        """Return the address and the size, at least as asked for, of memory for this thread until its next call."""
         memory: tuple[int, int, npt.NDArray[np.uint8]] | None = getattr(self._scratch, "memory", None)
         if memory is None or memory[1] < num_bytes:
             held = np.empty(num_bytes + 64, dtype=np.uint8)
@@ -228,7 +224,7 @@ def _list_variants(opened: ctypes.CDLL) -> tuple[str, ...]:
 
 def _is_of_these_sources(opened: ctypes.CDLL) -> bool:
     """Return whether the library was compiled from the sources beside it, where there are any."""
-    if not hasattr(opened, "elmo_source_hash") or not _SOURCES.is_dir():
+    if not _SOURCES.is_dir():
         return True
     opened.elmo_source_hash.restype = ctypes.c_char_p
     return bool(opened.elmo_source_hash().decode() == hash_sources(_SOURCES))

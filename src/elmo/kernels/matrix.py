@@ -90,7 +90,7 @@ class PackedMatrix:
         address = address_of(inputs, "inputs", np.float32, (num_rows, self.num_inputs))
         outputs = np.empty((num_rows, self.num_outputs), dtype=np.float32)
         library, struct = self._library, ctypes.addressof(self.struct)
-        scratch = library.scratch(library.multiply_scratch(struct, num_rows))
+        scratch, _ = library.scratch(library.multiply_scratch(struct, num_rows))
         library.multiply(struct, self.bias_address, address, num_rows, outputs.ctypes.data, scratch)
         return outputs
 
