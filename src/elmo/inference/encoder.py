@@ -6,7 +6,7 @@ memory beyond the result does not depend on the length of a text.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,16 +190,11 @@ def order_steps(lengths: Indices, num_read: Indices, *, from_right: bool) -> tup
     return counts, rows, lengths[rows] - 1 - steps if from_right else steps
 
 
-def cut_windows(window: Window, words_at_once: int) -> Iterable[Window]:
+def cut_windows(window: Window, words_at_once: int) -> Iterator[Window]:
     """Cut what a direction runs over into windows of about `words_at_once` words, each with the words it needs."""
     if 0 < len(window.sources) <= words_at_once:
-        return [window]
-    return (
-        _cut_window(window, rows, np.array(steps)) for rows, steps in cut_steps(window.counts.tolist(), words_at_once)
-    )
-
-
-def _cut_window(window: Window, rows: slice, counts: Indices) -> Window:
-    """Take the words of some rows: most words of a long text are in others."""
-    used, places = np.unique(window.sources[rows], return_inverse=True)
-    return Window(window.words[used], places, window.targets[rows], counts, window.weights, window.result)
+        yield window
+        return
+    for rows, counts in cut_steps(window.counts.tolist(), words_at_once):
+        used, places = np.unique(window.sources[rows], return_inverse=True)
+        yield Window(window.words[used], places, window.targets[rows], np.array(counts), window.weights, window.result)

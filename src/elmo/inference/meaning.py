@@ -44,10 +44,21 @@ class Meaning:
 
     def __init__(self, table: StaticTable, vocabulary: Vocabulary | None, runtime: Runtime) -> None:
         """Without a vocabulary, or a softmax in `runtime`, substitutes are left out."""
-        self._table, self._vocabulary, self._runtime = table, vocabulary, runtime
+        self._table, self._single_threaded = table, runtime.num_threads == 1
         self._lock = ForkSafeLock()
         self._lists: _CandidateLists | None = None
-        self._settings: MeaningSettings | None = None
+        config = table.config
+        softmaxes = runtime.softmaxes if config.substitutes else None
+        if softmaxes is not None and vocabulary is not None:
+            words, factors, offsets = _gather_candidates(table, vocabulary, softmaxes)
+            if len(words.scales):
+                self._lists = _CandidateLists(words, factors, offsets, config.num_candidates, config.relatedness)
+        self._settings = MeaningSettings(
+            window=config.window, focus=config.focus, decay=config.decay, shrinkage=config.shrinkage,
+            topic=TOPIC, cutoff=CUTOFF, substitute_shrinkage=SHRINKAGE, top_share=1.0,
+            context_share=config.share, word_share=config.word,
+            substitute_share=0.0 if self._lists is None else config.substitutes,
+        )  # fmt: skip
 
     def vectors(self, batch: CharBatch, top: Array, spans: Sequence[Sequence[Span]] | None = None) -> list[Array]:
         """Return the meanings (T, 2D + d) of the words of each sentence of a batch, in the batch's order.
@@ -55,12 +66,12 @@ class Meaning:
         `top` (N, 2D) holds the top layer of all tokens, sentence by sentence, boundaries included. `spans` are
         half-open ranges of words: phrases, of which the meanings are returned instead.
         """
-        return self._run(batch, top, spans, *self._prepare())
+        return self._run(batch, top, spans, self._settings, self._lists)
 
     def contexts(self, batch: CharBatch) -> list[Array]:
         """Return the context vectors (T, d) of the words of each sentence of a batch: what surrounds each word."""
         nothing = np.zeros((int(batch.lengths.sum()), 2), dtype=np.float32)  # instead of the top layer
-        settings = replace(self._prepare()[0], top_share=0.0, context_share=1.0, substitute_share=0.0, word_share=0.0)
+        settings = replace(self._settings, top_share=0.0, context_share=1.0, substitute_share=0.0, word_share=0.0)
         meanings = self._run(batch, nothing, None, settings, None)
         return [np.ascontiguousarray(array[:, 2:]) for array in meanings]
 
@@ -100,27 +111,7 @@ class Meaning:
             counts=counts,
             lists=known,
         )
-        return find_meanings(find_library(), settings, inputs, single_threaded=self._runtime.num_threads == 1)
-
-    def _prepare(self) -> tuple[MeaningSettings, "_CandidateLists | None"]:
-        """Gather what the formula needs, once."""
-        with self._lock:
-            if self._settings is None:
-                config = self._table.config
-                softmaxes = self._runtime.softmaxes if config.substitutes else None
-                if softmaxes is not None and self._vocabulary is not None:
-                    words, factors, offsets = _gather_candidates(self._table, self._vocabulary, softmaxes)
-                    if len(words.scales):
-                        self._lists = _CandidateLists(
-                            words, factors, offsets, config.num_candidates, config.relatedness
-                        )
-                self._settings = MeaningSettings(
-                    window=config.window, focus=config.focus, decay=config.decay, shrinkage=config.shrinkage,
-                    topic=TOPIC, cutoff=CUTOFF, substitute_shrinkage=SHRINKAGE, top_share=1.0,
-                    context_share=config.share, word_share=config.word,
-                    substitute_share=0.0 if self._lists is None else config.substitutes,
-                )  # fmt: skip
-            return self._settings, self._lists
+        return find_meanings(find_library(), settings, inputs, single_threaded=self._single_threaded)
 
 
 class _CandidateLists:

@@ -226,12 +226,12 @@ class CpuRuntime(Runtime):
         self._carried = CarriedState(self._zero_state) if carry else None
 
     @cached_property
-    def precision_choice(self) -> PrecisionChoice:
+    def precision_choice(self) -> PrecisionChoice:  # type: ignore[override]  # at its first use
         """The precision of matrix multiplications, and why it was taken."""
         return self._prepare().choice
 
     @cached_property
-    def cache(self) -> WordCache:
+    def cache(self) -> WordCache:  # type: ignore[override]
         """The vectors of words that were seen before."""
         return self._prepare().words.cache
 

@@ -50,7 +50,7 @@ class WordCache:
         self._row_bytes = 4 * dim + _BYTES_PER_KEY
         self._dim, self._max_words = dim, max_bytes // self._row_bytes
         self._rows: OrderedDict[Hashable, int] = OrderedDict()  # the least recently used key first
-        self._vectors: Array = np.empty((0, dim), dtype=np.float32)  # rows 0 to len(self._rows) - 1 are in use
+        self._vectors: Array = np.empty((1, dim), dtype=np.float32)  # rows 0 to len(self._rows) - 1 are in use
         self._num_hits = self._num_misses = 0
         self._lock = ForkSafeLock(self.clear)
 
@@ -69,26 +69,19 @@ class WordCache:
     def look_up(self, keys: Sequence[Hashable], encode: Callable[[list[int]], Array]) -> Array:
         """Return the vectors (U, D) of keys; `encode` computes the missing ones, given their positions."""
         with self._lock:
-            find = self._rows.get
+            find, missing = self._rows.get, []
             rows = [find(key, _NO_ROW) for key in keys]
-            if _NO_ROW not in rows:
-                self._num_hits += len(keys)
-                for key in keys:
-                    self._rows.move_to_end(key)
-                return self._vectors.take(rows, axis=0)
-            missing = [position for position, row in enumerate(rows) if row == _NO_ROW]
-            present = [position for position, row in enumerate(rows) if row != _NO_ROW]
-            for position in present:
-                self._rows.move_to_end(keys[position])
-            known = self._vectors.take(np.array([rows[position] for position in present], dtype=np.int64), axis=0)
-            self._num_hits += len(present)
+            for position, row in enumerate(rows):
+                if row == _NO_ROW:
+                    missing.append(position)
+                else:
+                    self._rows.move_to_end(keys[position])
+            vectors = self._vectors.take(rows, axis=0)  # any vector for a missing key
+            self._num_hits += len(keys) - len(missing)
             self._num_misses += len(missing)
-        encoded = encode(missing)
-        self._keep([keys[position] for position in missing], encoded)
-        if not present:
-            return encoded
-        vectors = np.empty((len(keys), self._dim), dtype=np.float32)
-        vectors[present], vectors[missing] = known, encoded
+        if missing:
+            vectors[missing] = encoded = encode(missing)
+            self._keep([keys[position] for position in missing], encoded)
         return vectors
 
     def _keep(self, keys: Sequence[Hashable], vectors: Array) -> None:
