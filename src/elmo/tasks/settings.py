@@ -268,9 +268,9 @@ class TaskInputs:
 DEFAULTS: dict[str, dict[str, Any]] = {
     "tagging": {"network.dim": 200},
     "classification": {"network.kind": "auto", "network.dim": 200, "network.dropout": 0.5},
-    "pairs": {"network.dim": 200, "words.dropout": 0.4, "network.dropout": 0.4},
+    "pairs": {"elmo.where": "both", "network.dim": 200, "words.dropout": 0.4, "network.dropout": 0.4},
     "relations": {"network.dim": 200, "words.dropout": 0.5, "network.dropout": 0.5},
-    "question_answering": {"network.dim": 128, "fit.batch_size": 16, "fit.patience": 4},
+    "question_answering": {"elmo.where": "both", "network.dim": 128, "fit.batch_size": 16, "fit.patience": 4},
     "senses": {"network.kind": "linear", "network.dim": 256, "fit.num_epochs": 10, "fit.patience": 2},
 }
 
