@@ -76,10 +76,8 @@ def test_a_full_disk_is_one_line_and_leaves_no_file(run: Run, model_folder, tmp_
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("command", "ending"),
-    [*(("embed", ending) for ending in FILE_ENDINGS if ending != ".npy"), *(("encode", name) for name in FILE_ENDINGS)],
-)
+@pytest.mark.parametrize("ending", FILE_ENDINGS)
+@pytest.mark.parametrize("command", ["embed", "encode"])
 @pytest.mark.parametrize(
     ("failure", "code", "line"),
     [
@@ -98,12 +96,13 @@ def test_a_failure_leaves_the_old_file_alone(
     def fail_the_second_time(self, *arguments, **options):
         nonlocal num_calls
         num_calls += 1
-        if num_calls == 2:
+        if num_calls == 2 or ending == ".npy":
             raise failure
         return embed(self, *arguments, **options)
 
     monkeypatch.setattr(Embedder, "embed", fail_the_second_time)
-    answer = run(command, "-", "-m", model_folder, "-o", output, "--state", "carry", stdin=b"one\ntwo")
+    sentences = b"one" if ending == ".npy" else b"one\ntwo"
+    answer = run(command, "-", "-m", model_folder, "-o", output, "--state", "carry", stdin=sentences)
     assert (answer.code, answer.err) == (code, line)
     assert [entry.name for entry in tmp_path.iterdir()] == [output.name]
     assert output.read_text() == "old"
