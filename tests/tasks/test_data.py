@@ -1,4 +1,4 @@
-"""Labelled data in memory and files: tables, folders, patterns, Parquet, TREC."""
+"""Labelled data in memory and files: tables, folders, patterns, Parquet, TREC, other encodings."""
 
 import json
 
@@ -104,10 +104,13 @@ def test_trec_has_a_label_and_a_finer_one(tmp_path):
     ]
 
 
-def test_a_file_that_is_not_utf_8_is_reported(tmp_path):
+def test_an_encoding_is_named_in_the_error_and_read_with_its_flag(tmp_path):
     (tmp_path / "old.csv").write_bytes("text,label\ncafé,a\nthé,b\n".encode("latin-1"))
     with pytest.raises(InputError, match="line 2, is not UTF-8"):
         read(tmp_path / "old.csv")
+    assert [example.words for example in read(tmp_path / "old.csv", encoding="latin-1")] == [("café",), ("thé",)]
+    with pytest.raises(InputError, match="--encoding 'klingon' is not known"):
+        read(tmp_path / "old.csv", encoding="klingon")
 
 
 def test_columns_are_named_by_two_flags(tmp_path):

@@ -310,14 +310,14 @@ class Lines:
 
     GIVEN = "--text"
 
-    def __init__(self, path: str | Path, *, texts: Sequence[str] | None = None) -> None:
+    def __init__(self, path: str | Path, *, texts: Sequence[str] | None = None, encoding: str = "utf-8") -> None:
         """`texts` are read instead of a file."""
         self.path = str(path) if texts is None else self.GIVEN
         self.name = "standard input" if self.path == STDIN else self.path
         self.number = 0
         self._ahead: list[str] = []
         if texts is None:
-            self._lines = self._read()
+            self._lines = self._read(encoding)
         else:
             self._lines = (line for text in texts for line in text.split("\n"))
 
@@ -348,13 +348,25 @@ class Lines:
         self.number += 1
         return line
 
-    def _read(self) -> Iterator[str]:
+    def _read(self, encoding: str) -> Iterator[str]:
         is_stdin = self.path == STDIN
         source = Source(STDIN, Path()) if is_stdin else describe_file(self.path, "txt")
         number = 0
         with open_stream(source) as (stream, _), damage_reported(source, lambda: f"after line {number:,}"):
-            for line in read_lines(stream):
+            for line in read_lines(stream if encoding == "utf-8" else _transcode(stream, self.name, encoding)):
                 number += 1
                 if isinstance(line, BrokenRow):
                     raise line.to_error(self.name)
                 yield line
+
+
+def _transcode(stream: BinaryIO, name: str, encoding: str) -> BinaryIO:
+    """Return a stream of UTF-8; the whole file is read."""
+    try:
+        return io.BytesIO(stream.read().decode(encoding).encode())
+    except LookupError as error:
+        raise InputError(
+            f"--encoding {encoding!r} is not known; use for example latin-1, cp1252 or gb18030."
+        ) from error
+    except UnicodeError as error:
+        raise InputError(f"{name} is not {encoding} ({error}); name another --encoding.") from error

@@ -171,6 +171,7 @@ class ReadSettings:
         "ROLE=NAME",
     )
     header: bool | None = option(None, "Whether the first row names the columns.")
+    encoding: str = option("utf-8", "Encoding of text files, such as latin-1, cp1252 or gb18030.")
     pair_target: PairTarget = "auto"  # similarity has scores, entailment labels; auto decides by the values
     split_on_spaces: bool = option(False, "Split words at spaces only.")
     # Each letter of these is a word of a text; training takes them from a biLM that reads characters.
@@ -194,7 +195,7 @@ class ReadSettings:
             others = {role: name for role, name in self.columns.items() if name not in columns.values()}
             columns = {**others, **columns}
             header = self.header if header is None else header
-        return dataclasses.replace(self, format=format, columns=columns, header=header)
+        return dataclasses.replace(self, format=format, columns=columns, header=header, encoding=changes.encoding)
 
     def tokenizer(self, family: str) -> Tokenizer:
         """Return what splits the texts of a family into words."""

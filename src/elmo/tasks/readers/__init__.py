@@ -64,15 +64,19 @@ def open_reader(
     if format in _READERS and isinstance(source, str | Lines):
         if settings.columns and not format.startswith("conll"):
             raise InputError(f"--column was given, but {name} is {format}, which has no columns.")
-        lines = Lines(source) if isinstance(source, str) else source
+        lines = _open_lines(source, settings) if isinstance(source, str) else source
         return _READERS[format](lines, family, settings, labelled=labelled)
     if format == "folders":
-        source = read_folders(name)
+        source = read_folders(name, settings.encoding)
     elif format == "parquet":
         source = read_parquet(name)
     elif isinstance(source, str):
-        source = Lines(source)
+        source = _open_lines(source, settings)
     return TableReader(Table(source, family, settings), family, settings, labelled=labelled)
+
+
+def _open_lines(name: str, settings: ReadSettings) -> Lines:
+    return Lines(name, encoding=settings.encoding)
 
 
 def _find_format(source: Source | Lines, family: str, labelled: bool) -> str | None:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import replace_file
-from elmo.files.sources import CONVERT_ADVICE, STDIN, expand_pattern
+from elmo.files.sources import STDIN, expand_pattern
 from elmo.tasks.settings import TARGETS, TEXT_ROLES, Records, Source, TaskInputs
 
 Data: TypeAlias = Any  # a file name, pattern or folder, a DataFrame, a Dataset, a list of dicts, (texts, labels)
@@ -98,14 +98,14 @@ def absolute_path(name: str | None) -> str | None:
     return str(path.resolve()) if path.exists() or glob.has_magic(name) else name
 
 
-def read_folders(name: str) -> Records:
+def read_folders(name: str, encoding: str) -> Records:
     """Read a folder with one folder per label, which holds one text per file."""
     rows = []
     for path in list_files(name):
         try:
-            text = Path(path).read_text(encoding="utf-8")
+            text = Path(path).read_text(encoding=encoding)
         except UnicodeDecodeError as error:
-            raise InputError(f"{path} is not UTF-8; {CONVERT_ADVICE}.") from error
+            raise InputError(f"{path} is not {encoding}; name its encoding, as in --encoding latin-1.") from error
         rows.append({"text": " ".join(text.split()), "label": Path(path).parent.name, "file": path})
     if not rows:
         raise InputError(f"{name} is a folder without a folder of texts per label; name a file, or such a folder.")
