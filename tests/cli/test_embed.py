@@ -96,9 +96,17 @@ def test_json_numbers_are_the_very_same_float32():
     assert (np.array(json.loads(vectors_to_json(numbers)), dtype=np.float32) == numbers).all()
 
 
-def test_npy_refuses_word_vectors(run: Run, tmp_path):
-    message = run("embed", "-", "-o", tmp_path / "vectors.npy", stdin=b"a\n").message()
-    assert message.startswith("An .npy file holds sentence vectors; write word vectors to .npz, .h5 or .jsonl")
+def test_npy_accepts_one_sentence(run: Run, model_folder, tiny_model, tmp_path):
+    output = tmp_path / "vectors.NPY"
+    assert run("embed", "--text", "I went", "-m", model_folder, "-o", output).code == 0
+    np.testing.assert_allclose(np.load(output), tiny_model.embed("I went"), atol=1e-6)
+
+
+@pytest.mark.parametrize("content", [b"", b"a\nb\n"])
+def test_npy_refuses_any_other_number_of_sentences(run: Run, tmp_path, content):
+    output = tmp_path / "vectors.npy"
+    message = run("embed", "-", "-o", output, stdin=content).message()
+    assert message.startswith("An .npy file holds one array, the words of one sentence; write .npz, .h5 or .jsonl")
     assert not list(tmp_path.iterdir())
 
 

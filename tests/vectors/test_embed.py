@@ -188,7 +188,7 @@ def test_a_folder_with_other_files_is_refused(tiny_model, text_file, tmp_path):
         embed_files(tiny_model, [text_file], text_file, SETTINGS)
 
 
-def test_rows_by_slice_and_index(tiny_model, tmp_path):
+def test_rows_by_slice_index_and_id(tiny_model, tmp_path):
     path = tmp_path / "rows.jsonl"
     lines = [json.dumps({"id": f"row {number}", "text": sentence}) for number, sentence in enumerate(SENTENCES)]
     lines[3] = "{broken"
@@ -196,10 +196,13 @@ def test_rows_by_slice_and_index(tiny_model, tmp_path):
     path.write_text("\n".join(lines))
     vectors = embed_files(tiny_model, [path], tmp_path / "out", SETTINGS, on_error="reject")
     assert len(vectors) == len(SENTENCES) - 1 and vectors[3].index == 4
-    assert vectors[-50].id == "row 10"
+    assert vectors.by_id("row 10").id == vectors[-50].id == "row 10"
     part = vectors[10:20][::2]
     assert [row.index for row in part] == [11, 13, 15, 17, 19] and len(part[:2]) == 2
     assert [row.index for row in pickle.loads(pickle.dumps(part))] == [11, 13, 15, 17, 19]
+    for given_id, number in (("row 5", 2), ("row 3", 0)):
+        with pytest.raises(InputError, match=f"{number} rows of .* have the id '{given_id}'"):
+            vectors.by_id(given_id)
     with pytest.raises(IndexError):
         vectors[59]
 

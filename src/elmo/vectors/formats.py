@@ -381,11 +381,25 @@ def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
 
 @contextmanager
 def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
-    """Write one row per sentence."""
-    if layout.unit != "sentences":
-        raise InputError("An .npy file holds sentence vectors; write word vectors to .npz, .h5 or .jsonl.")
-    with path.open("wb") as file, growing_npy(file, "<f4", layout.vector_shape) as add_rows:
-        yield lambda block: add_rows(np.stack(list(_list_vectors(block, layout))))
+    """Write the array of one sentence, or one row per sentence."""
+    num_rows = 0
+    refusal = "An .npy file holds one array, the words of one sentence; write .npz, .h5 or .jsonl for none or several."
+    with path.open("wb") as file:
+        if layout.unit == "sentences":
+            with growing_npy(file, "<f4", layout.vector_shape) as add_rows:
+                yield lambda block: add_rows(np.stack(list(_list_vectors(block, layout))))
+            return
+
+        def add(block: Block) -> None:
+            nonlocal num_rows
+            num_rows += len(block.rows)
+            if num_rows > 1:
+                raise InputError(refusal)
+            np.save(file, next(_list_vectors(block, layout)), allow_pickle=False)
+
+        yield add
+    if not num_rows:
+        raise InputError(refusal)
 
 
 FILE_WRITERS: dict[str, Callable[[Path, Layout], AbstractContextManager[Add]]] = {

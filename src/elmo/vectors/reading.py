@@ -1,8 +1,9 @@
-"""A vector folder -> its rows, read on demand: by position or slice."""
+"""A vector folder -> its rows, read on demand: by position, slice, index in the input, or id."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, overload
@@ -59,6 +60,13 @@ class Vectors(Sequence[VectorRow]):
             return Vectors(self.folder, self.manifest, self._positions[position])
         return self._read(self._positions[position])
 
+    def by_id(self, given_id: str) -> VectorRow:
+        """Return the row with that id; InputError if none or several have it. The first call reads all ids."""
+        positions = [position for position in self._positions_by_id.get(given_id, []) if position in self._positions]
+        if len(positions) != 1:
+            raise InputError(f"{len(positions)} rows of {self.folder} have the id {given_id!r}; use their positions.")
+        return self._read(positions[0])
+
     def __repr__(self) -> str:
         return f"Vectors({str(self.folder)!r}, {len(self):,} rows)"
 
@@ -92,3 +100,13 @@ class Vectors(Sequence[VectorRow]):
                 f"Part {number} of {self.folder} cannot be read ({first_line(error):.120}); elmo info "
                 f"{self.folder} lists what is damaged."
             ) from error
+
+    @cached_property
+    def _positions_by_id(self) -> dict[str, list[int]]:
+        positions: dict[str, list[int]] = {}
+        for number, part in enumerate(self.manifest.parts):
+            if part["num_written"]:
+                with self._part(number) as reader:
+                    for position, row in enumerate(reader.rows, start=self._start_of(number)):
+                        positions.setdefault(row["id"], []).append(position)
+        return positions
