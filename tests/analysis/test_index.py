@@ -14,6 +14,7 @@ from elmo.analysis import CorpusIndex, build_index, find_neighbors
 from elmo.analysis import index as building
 from elmo.analysis.index import VectorFile, write_vectors
 from elmo.analysis.layers import normalize
+from elmo.vectors import VectorSettings, embed_files
 
 QUERY = "We want to [play] in the garden"
 
@@ -121,6 +122,33 @@ def test_a_resumed_build_embeds_nothing_twice(model, texts, tmp_path, monkeypatc
     time = (folder / "manifest.json").stat().st_mtime_ns
     build_index(model, tmp_path / "index", texts)
     assert (folder / "manifest.json").stat().st_mtime_ns == time
+
+
+def test_a_vectors_folder_is_read_and_not_embedded_again(model, texts, tmp_path, monkeypatch):
+    embed_files(model, texts, tmp_path / "vectors", VectorSettings(layers="all", split="sentences"))
+    whole = build_index(model, tmp_path / "whole", texts)
+    monkeypatch.setattr(building, "embed_files", None)
+    index = build_index(model, tmp_path / "index", [str(tmp_path / "vectors")])
+    assert index.manifest.layers == whole.manifest.layers and index.num_occurrences == whole.num_occurrences
+    one, other = (find_neighbors(model, QUERY, each, top_k=5) for each in (index, whole))
+    assert cosines(one) == pytest.approx(cosines(other), abs=0.01)
+    assert [each.source for each in (n.occurrence.sentence for n in one.layers[0].neighbors)] == [
+        each.occurrence.sentence.source for each in other.layers[0].neighbors
+    ]
+    assert build_index(model, tmp_path / "index", [str(tmp_path / "vectors")]).manifest == index.manifest
+
+
+def test_vectors_that_no_index_can_use_are_refused(model, tiny_model, texts, tmp_path):
+    embed_files(model, texts, tmp_path / "sentences", VectorSettings(unit="sentences"))
+    embed_files(model, texts, tmp_path / "concat", VectorSettings(layers="concat"))
+    embed_files(tiny_model, texts, tmp_path / "other", VectorSettings(layers="all"))
+    for name, message in (
+        ("sentences", "an index needs those of words"), ("concat", "has the layers 'concat'"),
+        ("other", "was made with another model"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            build_index(model, tmp_path / "index", [str(tmp_path / name)])
+    assert not (tmp_path / "index").exists()
 
 
 def test_mismatched_indexes_are_rejected(model, tiny_model, texts, index, tmp_path):

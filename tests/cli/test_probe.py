@@ -38,7 +38,7 @@ def test_json_and_another_column(run: Run, data, model_folder):
     )  # fmt: skip
     found = json.loads(answer.out)
     assert found["rows"][0]["scores"]["tag"]["mean"] == pytest.approx(100 / 3)
-    assert found["rows"][1]["scores"]["tag"] == {"mean": 100.0, "spread": None}
+    assert found["rows"][1]["scores"]["tag"] == {"mean": 100.0, "spread": None, "spread_of": "seeds"}
     assert found["counts"]["train_words"] == 180
 
 

@@ -8,6 +8,7 @@ from elmo.tasks import probe
 from elmo.tasks.examples import SenseSentence, SenseTarget
 from elmo.tasks.probes import (
     LabelledSentence,
+    Score,
     SenseMemory,
     _embed_targets,
     draw_sentences,
@@ -59,6 +60,15 @@ def test_a_linear_probe_finds_the_layer_that_knows():
     assert layer_1 > 90 and max(layer_0, layer_2) < 60
     assert average < layer_1 and mix > 80
     assert found.mix_weights[1] > 0.5 and sum(found.mix_weights) == pytest.approx(1)
+
+
+def test_the_spread_of_resampled_examples_is_the_standard_error_of_their_mean():
+    values = np.random.default_rng(0).normal(50, 10, size=400)
+    score = Score.of_examples(lambda column: float(column.mean()), values)
+    assert score.mean == values.mean() and score.spread_of == "resampling"
+    assert score.spread == pytest.approx(10 / 400**0.5, rel=0.2)
+    pairs = Score.of_examples(lambda one, other: float(np.corrcoef(one, other)[0, 1]), values, 2 * values)
+    assert (pairs.mean, pairs.spread) == (pytest.approx(1), pytest.approx(0, abs=1e-6))  # columns stay paired
 
 
 def test_tags_known_from_letters_are_known_in_every_layer(model, tagged):
@@ -119,6 +129,7 @@ def test_similarity_is_correlated(model, tmp_path):
     found = probe(model, "similarity", test=path)
     assert [row.name for row in found.rows] == ["layer 0", "layer 1", "layer 2", "average"]
     assert found.rows[0].scores["pearson"].mean > 70
+    assert found.rows[0].scores["pearson"].spread_of == "resampling"
 
 
 def target(sense, lemma="bank", pos="NOUN"):

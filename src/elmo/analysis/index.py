@@ -1,7 +1,8 @@
-"""Text files -> an index of every word's occurrences, and the search in it.
+"""Text files or a vectors folder -> an index of every word's occurrences, and the search in it.
 
-An index is a folder with manifest.json, the text as vectors folders, as `elmo embed` writes them, and the folder that
-is searched: the words and one faiss file per layer.
+An index is a folder with manifest.json and the folder that is searched: the words and one faiss file per layer. Text
+files become a vectors folder inside the index first, as `elmo embed` writes it; an existing vectors folder is read
+where it is.
 """
 
 import dataclasses
@@ -21,6 +22,7 @@ import numpy.typing as npt
 from elmo.analysis.layers import (
     Array,
     LayerKey,
+    choose_layer,
     choose_layers,
     group_layers,
     normalize,
@@ -318,20 +320,29 @@ def build_index(
     model_name: str | None = None,
     progress: bool = False,
 ) -> CorpusIndex:
-    """Build an index of text files, or resume its build; return it opened.
+    """Build an index of text files or of one vectors folder, or resume its build; return it opened.
 
     `layers` are numbers, "top", "average" or "meaning"; by default meaning, or every layer above 0 for a model
-    without a context layer (layer 0, the words without sentences, is always included). `model_name` is recorded, to
-    open the same model for a search. While it is built, the vectors of a layer are in memory, one byte per dimension.
+    without a context layer (layer 0, the words without sentences, is always included). A vectors folder is read, not
+    embedded again; by default all its layers are indexed. `model_name` is recorded, to open the same model for a
+    search. While it is built, the vectors of a layer are in memory, one byte per dimension.
     """
     require_faiss()
-    find_corpus(names)
-    folder = Path(folder)
+    folder, stored = Path(folder), _open_vectors(names, model)
     keys = tuple(key for key in choose_layers(layers, model) if key != 0) or choose_layers(None, model)
-    groups = {f"vectors-{group}": group for group in group_layers(keys)}
+    if stored is None:
+        find_corpus(names)
+        groups = {f"vectors-{group}": group for group in group_layers(keys)}
+        paths = tuple(groups)
+    else:
+        known = _layers_of(stored, model)
+        keys = keys if layers else known
+        if missing := set(keys) - set(known):
+            raise InputError(f"{stored.folder} does not have the layer {missing.pop()}, only {known}.")
+        groups, paths = {}, (str(stored.folder.resolve()),)
     context_hash = context_fingerprint(model) if "meaning" in keys else None
     reading = settings_for(model, reading)
-    manifest = Manifest(_absolute(model_name), fingerprint(model), context_hash, keys, reading, (tuple(groups),))
+    manifest = Manifest(_absolute(model_name), fingerprint(model), context_hash, keys, reading, (paths,))
     if not is_index(folder) and not is_vacant(folder):
         raise InputError(f"{folder} exists and is not an index; give a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -408,8 +419,9 @@ def _read_vectors(
 ) -> Iterator[Array]:
     """Yield the vectors of sentences in a layer, of length 1, those of many sentences at once."""
     by_layers = {str(vectors.manifest.values["settings"]["layers"]): vectors for vectors in opened}
-    has_all = str(key) not in by_layers
-    vectors = by_layers["all" if has_all else str(key)]
+    # A folder may name its only layer otherwise, as in "top".
+    vectors = by_layers.get(str(key), by_layers.get("all", opened[0]))
+    has_all = by_layers.get("all") is vectors
     for start in range(0, len(rows), _SENTENCES_AT_ONCE):
         arrays = [vectors[position].vectors for position in rows[start : start + _SENTENCES_AT_ONCE, 1].tolist()]
         if has_all:
@@ -417,6 +429,33 @@ def _read_vectors(
         block = np.concatenate(arrays)
         advance(0, len(block))
         yield normalize(np.asarray(block, np.float32))
+
+
+def _open_vectors(names: Sequence[str], model: Elmo) -> Vectors | None:
+    """Open the vectors folder that was named; None for text files, InputError if an index cannot be built over it."""
+    if not any(VECTORS.is_described(Path(name)) for name in names):
+        return None
+    if len(names) > 1:
+        raise InputError("An index has the words of text files or of one vectors folder; name one folder alone.")
+    vectors = open_folder(names[0])
+    values = vectors.manifest.values
+    if values["settings"]["unit"] != "words":
+        raise InputError(f"{names[0]} has vectors of {values['settings']['unit']}; an index needs those of words.")
+    if values["model"]["content_hash"] != fingerprint(model):
+        raise InputError(f"{names[0]} was made with another model; name it with --model.")
+    return vectors
+
+
+def _layers_of(vectors: Vectors, model: Elmo) -> tuple[LayerKey, ...]:
+    """Return the layers that a vectors folder has, without layer 0."""
+    stored = vectors.manifest.values["settings"]["layers"]
+    if stored == "all":
+        return tuple(range(1, model.num_layers))
+    if isinstance(stored, list) or stored in ("concat", 0):
+        raise InputError(
+            f"{vectors.folder} has the layers {stored!r}; an index needs meaning, average, all, top or a number."
+        )
+    return (choose_layer(stored, model),)
 
 
 def _layer_file(layer: LayerKey) -> str:

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.errors import InputError
+from elmo.extras import require
 from elmo.model import Elmo
 from elmo.progress import progress_bar
 from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, entry_of
@@ -42,6 +43,7 @@ DEFAULT_MAX_TRAIN_WORDS: dict[str, int] = {
     "tagging": 100_000, "features": 100_000, "classification": 200_000, "senses": 1_000_000,
 }  # fmt: skip
 _CORRELATIONS = ("pearson", "spearman")
+_RESAMPLES = 200
 _FEWEST_EXAMPLES = 100  # of a question, if there are several
 _NUM_EPOCHS, _MIN_STEPS, _BATCH_SIZE = 8, 500, 256  # small data is repeated more often
 _LEARNING_RATE, _WEIGHT_DECAY = 2e-3, 1e-2
@@ -50,15 +52,25 @@ _MIX_RATE = 10  # the few mix weights need larger steps
 
 @dataclass(frozen=True)
 class Score:
-    """A score in percent, and its standard deviation over seeds."""
+    """A score in percent. Its spread is a standard deviation: over seeds, or over resampled test examples."""
 
     mean: float
     spread: float | None  # None: nothing was repeated
+    spread_of: Literal["seeds", "resampling"] = "seeds"
 
     @classmethod
     def of_seeds(cls, values: Sequence[float]) -> "Score":
         """Combine the scores of several seeds."""
         return cls(statistics.mean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+    @classmethod
+    def of_examples(cls, measure: Callable[..., float], *columns: Floats) -> "Score":
+        """Measure test examples, given as columns of numbers, and the bootstrap spread of that measure."""
+        resampled = require("scipy.stats", "analysis", "A probe").bootstrap(
+            columns, measure, paired=True, vectorized=False, n_resamples=_RESAMPLES, method="percentile",
+            random_state=0,
+        )  # fmt: skip
+        return cls(float(measure(*columns)), float(resampled.standard_error), "resampling")
 
 
 @dataclass(frozen=True)
@@ -172,8 +184,11 @@ def _correlate(vectors: Array, gold: Floats) -> dict[str, Score]:
     first, second = vectors[0::2], vectors[1::2]
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     cosines = (first * second).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
-    scores = score_numbers(gold.tolist(), cosines.tolist())
-    return {name: Score(scores[name], None) for name in _CORRELATIONS}
+
+    def measure(name: str) -> Callable[[Floats, Floats], float]:
+        return lambda gold, cosines: score_numbers(gold.tolist(), cosines.tolist())[name]
+
+    return {name: Score.of_examples(measure(name), gold, cosines) for name in _CORRELATIONS}
 
 
 # --- word senses: the sense whose mean vector in training is nearest, layer by layer
@@ -253,7 +268,8 @@ def probe_senses(
             "in training; --sense-index gives WordNet's order."
         )
     names = ["first sense", *name_rows(model.num_layers)[:-1], MEANING]
-    scores = [Score(share, None) for share in (100.0 * np.asarray(correct).mean(axis=0)).tolist()]
+    columns = 100.0 * np.asarray(correct).T
+    scores = [Score.of_examples(lambda column: float(column.mean()), column) for column in columns]
     rows = tuple(ProbeRow(name, {"senses": score}) for name, score in zip(names, scores, strict=False))
     return ProbeResult("senses", "F1", rows, None, dict(counts), (note,))
 

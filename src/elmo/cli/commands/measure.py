@@ -148,15 +148,20 @@ def _describe_probe(result: "ProbeResult") -> Iterator[str]:
         table = [[row.name, *map(_format_score, row.scores.values())] for row in result.rows]
         yield from markdown_table([["", *(names if len(names) > 1 else [result.metric])], *table])
     yield ""
-    if any(score.spread is not None for row in result.rows for score in row.scores.values()):
+    spreads = {score.spread_of for row in result.rows for score in row.scores.values() if score.spread is not None}
+    if "seeds" in spreads:
         yield f"± is the standard deviation over {result.counts['seeds']} seeds."
+    if "resampling" in spreads:
+        yield "±* is the standard deviation over resampled test examples; these scores do not depend on a seed."
     if result.mix_weights is not None:
         shares = ", ".join(f"layer {number} {share:.2f}" for number, share in enumerate(result.mix_weights))
         yield f"The learned mix: {shares}."
 
 
 def _format_score(score: "Score") -> str:
-    return f"{score.mean:.2f}" + ("" if score.spread is None else f" ± {score.spread:.2f}")
+    if score.spread is None:
+        return f"{score.mean:.2f}"
+    return f"{score.mean:.2f} ± {score.spread:.2f}{'*' if score.spread_of == 'resampling' else ''}"
 
 
 def _describe_counts(counts: dict[str, int]) -> str:
