@@ -22,7 +22,7 @@ FAMILIES = ("tagging", "classification", "pairs", "relations", "question_answeri
 def test_a_family_learns_and_its_folder_gives_the_same_scores(train_toy, family, tmp_path):
     changes = {
         "senses": {"network__kind": "bilstm"},
-        "pairs": {"network__dim": 32, "fit__num_epochs": 20, "fit__patience": 20},
+        "pairs": {"elmo__where": "input", "network__dim": 32, "fit__num_epochs": 20, "fit__patience": 20},
     }
     folder, scores = train_toy(family, **changes.get(family, {}))
     metric = scores.metric
