@@ -31,7 +31,7 @@ SENTENCES = {
         state   Seattle is the largest city in [Washington]
         state   They moved from Oregon to eastern [Washington]""",
 }
-NAMES = {0: "layer 0, no sentence", "average": "average of the layers"}
+NAMES = {0: "layer 0 (no context)", "average": "average of the layers"}
 
 
 def main() -> None:
@@ -42,7 +42,7 @@ def main() -> None:
         print(f"\n{word}")
         for sense, sentence in zip(senses, sentences, strict=True):
             print(f"  {sense:8}{sentence}")
-        heads = f"{'same sense':>12}{'other sense':>13}{'difference':>12}{'nearest right':>15}"
+        heads = f"{'same sense':>12}{'other sense':>13}{'difference':>12}{'nearest match':>15}"
         print(f"\n  {'mean cosine':24}{heads}")
         is_same = np.equal.outer(np.array(senses), np.array(senses))
         is_other_sentence = ~np.eye(len(senses), dtype=bool)
@@ -50,10 +50,10 @@ def main() -> None:
             cosines = analysis.compare_words(model, sentences, layers=layer).cosines
             same, other = cosines[is_same & is_other_sentence].mean(), cosines[~is_same].mean()
             nearest_same = np.where(is_same & is_other_sentence, cosines, -1).max(axis=1)
-            num_right = (nearest_same > np.where(is_same, -1, cosines).max(axis=1) + 1e-6).sum()
-            right = f"{num_right} of {len(senses)}"
+            num_matches = (nearest_same > np.where(is_same, -1, cosines).max(axis=1) + 1e-6).sum()
+            matches = f"{num_matches} of {len(senses)}"
             name = NAMES.get(layer, layer if layer == "meaning" else f"layer {layer}")
-            print(f"  {name:24}{same:12.3f}{other:13.3f}{round(same - other, 3) + 0.0:12.3f}{right:>15}")
+            print(f"  {name:24}{same:12.3f}{other:13.3f}{round(same - other, 3) + 0.0:12.3f}{matches:>15}")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ def test_layer_0_is_the_same_in_every_sentence(monkeypatch, model, tmp_path, cap
     monkeypatch.setattr(sys, "argv", ["bank.py", str(tmp_path / "model")])
     runpy.run_path(str(EXAMPLES / "bank.py"), run_name="__main__")
     printed = capsys.readouterr().out
-    static = re.findall(r"layer 0, no sentence +(\S+) +(\S+) +(\S+) +(\d) of (\d)", printed)
+    static = re.findall(r"layer 0 \(no context\) +(\S+) +(\S+) +(\S+) +(\d) of (\d)", printed)
     assert [row[:4] for row in static] == [("1.000", "1.000", "0.000", "0")] * 3
     contextual = re.findall(r"layer 2 +(\S+) +(\S+) ", printed)
     assert len(contextual) == 3 and all(float(cosine) < 1 for row in contextual for cosine in row)

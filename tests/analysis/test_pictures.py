@@ -97,7 +97,7 @@ def test_senses_fall_apart_from_layer_to_layer_on_equal_axes(model, tmp_path):
         assert 0 < spread.max() <= 2  # vectors of length 1
     draw_senses(found, tmp_path / "senses.svg")
     drawn = (tmp_path / "senses.svg").read_text()
-    assert "“bank” in 10 sentences" in drawn and ", ".join(money) in drawn and "layer 0, no sentence" in drawn
+    assert "“bank” in 10 sentences" in drawn and ", ".join(money) in drawn and "layer 0 (no context)" in drawn
     described = json.loads(json.dumps(found.to_dict()))
     assert [each["num_occurrences"] for each in described["senses"]] == [5, 5]
     assert [each["layer"] for each in described["layers"]] == [0, 1, 2]

@@ -215,7 +215,7 @@ def test_a_refused_connection_is_reported(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["ftp://host/x", "file:///etc/hosts", "http:///x", "http://[::1/x", "small"])
 def test_only_web_addresses_are_fetched(tmp_path: Path, address: str) -> None:
-    assert f"{address!r} is not an http:// or https:// address" in message_of(address, tmp_path)
+    assert f"{address!r} is not an http:// or https:// URL" in message_of(address, tmp_path)
 
 
 def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, tmp_path: Path) -> None:
@@ -223,7 +223,7 @@ def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, t
     blocked.write_text("in the way")
     message = message_of(url, blocked, folder="models")
     assert message.startswith(f"{blocked / 'models' / 'weights.hdf5'} cannot be read or written: [Errno ")
-    assert message.endswith("; free some space, or choose another cache with the environment variable ELMO_CACHE.")
+    assert message.endswith("; free up disk space, or set the environment variable ELMO_CACHE to another cache folder.")
     assert server.requests == []
 
 
@@ -232,7 +232,7 @@ def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, t
 
 def test_local_files_only_makes_no_request(server: FileServer, url: str, tmp_path: Path) -> None:
     target = tmp_path / "models" / "weights.hdf5"
-    assert "local_files_only forbids downloading" in message_of(url, tmp_path, folder="models", local_files_only=True)
+    assert "local_files_only is set" in message_of(url, tmp_path, folder="models", local_files_only=True)
     assert server.requests == []
     fetch_url(url, cache=tmp_path, folder="models")
     assert fetch_url(url, cache=tmp_path, folder="models", local_files_only=True) == target
@@ -252,7 +252,7 @@ def test_a_file_copied_in_by_hand_is_used(url: str, tmp_path: Path) -> None:
 def test_a_wrong_file_is_refused_and_nothing_is_kept(server: FileServer, url: str, tmp_path: Path) -> None:
     server.files["/models/weights.hdf5"] = b"<html>Log in to the network</html>"
     message = message_of(url, tmp_path)
-    assert f"{url} is not a .hdf5 file but begins with '<html>Log in to the network</html>'; look" in message
+    assert f"{url} is not a .hdf5 file but begins with '<html>Log in to the network</html>'; open" in message
     assert files_in(tmp_path) == set()
     server.files["/models/weights.hdf5"] = CONTENT
     assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT

@@ -29,7 +29,7 @@ def test_an_index_uses_its_own_model(run: Run, index):
     assert lines[:2] == ["the [bank] of England", "Searched 19 occurrences."]
     assert [line.split("  ")[0] for line in lines if line.startswith("layer")] == ["layer 1", "layer 2"]
     assert answer.out.count("I went to the [bank]") == answer.out.count("The river [bank] was green") == 2
-    assert answer.out.count("layer 0, no sentence") == 2
+    assert answer.out.count("layer 0 (no context)") == 2
 
 
 def test_json_of_a_text_file(run: Run, text, model_folder):

@@ -23,12 +23,12 @@ def test_a_table_with_counts_and_spread(run: Run, data, model_folder):
     )  # fmt: skip
     assert (answer.code, answer.err) == (0, "")
     lines = answer.out.splitlines()
-    assert lines[0] == "train words 90 of 180; test words 180; seeds 2."
+    assert lines[0] == "90 of 180 train words; 180 test words; 2 seeds."
     assert [line.split("|")[1].strip() for line in lines[2:10]] == [
         "", "---------------", "most frequent", "layer 0", "layer 1", "layer 2", "average", "learned mix",
     ]  # fmt: skip
     assert "| layer 0       | 100.00 ± 0.00 |" in lines
-    assert lines[-1].startswith("The learned mix: layer 0 0.")
+    assert lines[-1].startswith("Learned weights: layer 0: 0.")
 
 
 def test_json_and_another_column(run: Run, data, model_folder):

@@ -14,7 +14,7 @@ def test_senses_of_a_word_in_a_text(run: Run, tmp_path, language_folder):
         "These are too few to tell senses apart; at least 10 are needed.",
     ]
     assert lines[3] == "1. 5 occurrences, 100%"
-    assert lines[4].startswith("   would fit: ") and lines[5].startswith("   I went to the [bank] ")
+    assert lines[4].startswith("   substitutes: ") and lines[5].startswith("   I went to the [bank] ")
     arguments = ("senses", "bank", "--corpus", path, "-m", language_folder, "--max-occurrences", "3")
     assert "in 5 occurrences.\n3 of them, sampled, were clustered.\n" in run(*arguments).out
 

@@ -124,12 +124,12 @@ def test_words_one_per_line_are_conll_if_requested(trained, run):
 @pytest.mark.parametrize(
     ("family", "text", "message"),
     [
-        ("pairs", "a rat runs\n", "is not two sentences with a tab or ||| between them"),
-        ("pairs", "a\tb\tc\n", "is not two sentences with a tab or ||| between them"),
+        ("pairs", "a rat runs\n", "is not two sentences separated by a tab or |||"),
+        ("pairs", "a\tb\tc\n", "is not two sentences separated by a tab or |||"),
         (
             "question_answering",
             "Which place?\n",
-            "is not a question and its passage with a tab or ||| between them",
+            "is not a question and its passage separated by a tab or |||",
         ),
         ("relations", "the arm of a chair\n", "the marks are missing"),
         ("senses", "the money bank\n", "is text, but senses reads wsd; set --format."),

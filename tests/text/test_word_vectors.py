@@ -28,10 +28,10 @@ def test_only_the_requested_words_are_read(tmp_path, header):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("the 1 2\nbank 1\n", "line 2 has 1 numbers, but 2 were expected"),
-        ("bank a b\n", "line 1 is not a word and its numbers"),
-        ("bank nan 1\n", "line 1 has numbers that are not finite"),
-        ("other 1 2\n", "has no vector of 2 numbers for any word of the vocabulary"),
+        ("the 1 2\nbank 1\n", "line 2 has 1 values, but 2 were expected"),
+        ("bank a b\n", "line 1 is not a word followed by numbers"),
+        ("bank nan 1\n", "line 1 contains NaN or infinite values"),
+        ("other 1 2\n", "has no 2-dimensional vector for any word in the vocabulary"),
     ],
 )
 def test_files_that_are_no_word_vectors_are_explained(tmp_path, text, message):

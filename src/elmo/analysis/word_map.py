@@ -162,7 +162,7 @@ def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = 
         for axes, (layer, points) in zip(all_axes, panels, strict=True):
             axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[], aspect="equal")
             axes.spines[:].set(visible=True, color="#E0E4E8")
-            axes.set_title("layer 0, no sentence" if layer == 0 else name_layer(layer), fontsize=10.5, color=SOFT_INK)
+            axes.set_title("layer 0 (no context)" if layer == 0 else name_layer(layer), fontsize=10.5, color=SOFT_INK)
             center = points.mean(axis=0)
             if float(np.abs(points - center).max()) < 1e-3 * reach:  # the senses would cover each other
                 axes.scatter(*center, s=60, color=SOFT_INK, linewidths=0)

@@ -20,9 +20,9 @@ from elmo.files.sources import (
     CONVERT_ADVICE,
     BrokenRow,
     Source,
-    damage_reported,
     open_stream,
     read_lines,
+    report_damage,
     too_long,
 )
 from elmo.files.workers import ProgressCallback
@@ -211,7 +211,7 @@ def _read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
 
 def _report_damage(source: Source, rows: Rows) -> Rows:
     last = 0
-    with damage_reported(source, lambda: f"after line {last:,}"):
+    with report_damage(source, lambda: f"after line {last:,}"):
         for row in rows:
             last = row.number
             yield row

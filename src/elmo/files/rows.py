@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.extras import require
-from elmo.files.sources import CONVERT_ADVICE, BrokenRow, Place, Source, damage_reported
+from elmo.files.sources import CONVERT_ADVICE, BrokenRow, Place, Source, report_damage
 
 LONGEST_ROW_BYTES = 16 << 20  # what is tokenized at once must fit into memory several times over
 QUOTING_ADVICE = "a quote that opens a cell must close it, and a quote inside such a cell is written twice"
@@ -113,7 +113,7 @@ class ParquetTable:
 
     def read(self, columns: Sequence[str]) -> Records:
         """Yield the rows, numbered from 1, with some of their columns."""
-        with damage_reported(self._source, lambda: f"after row {self._num_done:,}"):
+        with report_damage(self._source, lambda: f"after row {self._num_done:,}"):
             for batch in self._opened.iter_batches(_PARQUET_ROWS_AT_ONCE, columns=list(columns), use_threads=False):
                 for position in range(batch.num_rows):
                     self._num_done += 1
@@ -136,6 +136,6 @@ def open_parquet(source: Source) -> Iterator[ParquetTable]:
     require("pyarrow", "data", source.name)
     parquet = import_module("pyarrow.parquet")
     with ExitStack() as stack:
-        with damage_reported(source):
+        with report_damage(source):
             opened = stack.enter_context(parquet.ParquetFile(source.path))
         yield ParquetTable(source, opened)

@@ -252,7 +252,7 @@ def _unpack_zstd(packed: BinaryIO) -> Iterator[bytes]:
 
 
 @contextmanager
-def damage_reported(source: Source, where: Callable[[], str] = lambda: "") -> Iterator[None]:
+def report_damage(source: Source, where: Callable[[], str] = lambda: "") -> Iterator[None]:
     """Raise InputError for what a truncated or damaged file causes; `where` says how far it was read."""
     try:
         yield
@@ -352,7 +352,7 @@ class Lines:
         is_stdin = self.path == STDIN
         source = Source(STDIN, Path()) if is_stdin else describe_file(self.path, "txt")
         number = 0
-        with open_stream(source) as (stream, _), damage_reported(source, lambda: f"after line {number:,}"):
+        with open_stream(source) as (stream, _), report_damage(source, lambda: f"after line {number:,}"):
             for line in read_lines(stream if encoding == "utf-8" else _transcode(stream, self.name, encoding)):
                 number += 1
                 if isinstance(line, BrokenRow):

@@ -1,6 +1,6 @@
-"""Words and their ids, which are the rows of a word embedding and of the softmax, in vocabulary.txt's order.
+"""The vocabulary: words and their ids, which index the rows of the word embedding and of the softmax.
 
-Text files of word vectors (GloVe, word2vec) are read here too: one word and its numbers per line.
+Ids follow the order of vocabulary.txt. This module also reads word vectors from text files (GloVe, word2vec).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import InputError
-from elmo.files.sources import damage_reported, describe_file, open_stream
+from elmo.files.sources import describe_file, open_stream, report_damage
 
-RANK_SHIFT = 2.7  # in Mandelbrot's law, for English
-_SMOOTHING = 0.5  # the count of a listed word that the text does not contain
+RANK_SHIFT = 2.7  # the offset in the Zipf-Mandelbrot law, for English
+_SMOOTHING = 0.5  # added to every count, so that words unseen in training have a nonzero frequency
 
 
 class Vocabulary:
-    """An ordered list of words that includes the special ones."""
+    """An ordered list of words, including the special words (begin, end and unknown)."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Vocabulary:
         self._counts = counts
         self.begin, self.end, self.unknown = begin, end, unknown
         self._ids = {word: number for number, word in enumerate(self.words)}
-        self._matching: dict[str, npt.NDArray[np.int64]] = {}
+        self._id_cache: dict[str, npt.NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
         return len(self.words)
@@ -61,25 +61,25 @@ class Vocabulary:
     @property
     def punctuation_ids(self) -> npt.NDArray[np.int64]:
         """Return the ids of words without a letter or digit."""
-        return self._find("punctuation", is_punctuation)
+        return self._find_ids("punctuation", is_punctuation)
 
     @property
     def clitic_ids(self) -> npt.NDArray[np.int64]:
         """Return the ids of words that attach to the word before them, such as 's."""
-        return self._find("clitics", is_clitic)
+        return self._find_ids("clitics", is_clitic)
 
     @property
     def special_ids(self) -> npt.NDArray[np.int64]:
-        """Return the ids of the begin, end and unknown words, as far as they are listed."""
+        """Return the ids of those of the begin, end and unknown words that are in the list."""
         special = (self.begin, self.end, self.unknown)
         return np.array([self._ids[word] for word in special if word in self._ids], dtype=np.int64)
 
-    def _find(self, name: str, matches: Callable[[str], bool]) -> npt.NDArray[np.int64]:
+    def _find_ids(self, name: str, matches: Callable[[str], bool]) -> npt.NDArray[np.int64]:
         # Not a cached_property: before Python 3.12 its lock can be held by another thread when a process forks.
-        ids = self._matching.get(name)
+        ids = self._id_cache.get(name)
         if ids is None:
             ids = np.array([number for number, word in enumerate(self.words) if matches(word)], dtype=np.int64)
-            self._matching[name] = ids
+            self._id_cache[name] = ids
         return ids
 
     def missing_special_words(self) -> list[str]:
@@ -91,7 +91,7 @@ class Vocabulary:
         return np.array([self._ids[self.begin], self._ids[self.end]], dtype=np.int64)
 
     def encode(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
-        """Return the id of each word, shape (U,); unlisted words and spelled-out boundaries are unknown."""
+        """Return the id of each word, shape (U,); unlisted words and literal boundary tokens map to the unknown id."""
         unknown = self._ids[self.unknown]
         boundaries = (self.begin, self.end)
         return np.array(
@@ -111,7 +111,7 @@ def is_clitic(word: str) -> bool:
 
 
 def parse_lines(content: bytes) -> list[str]:
-    """Read one entry per line; only a line feed ends a line, because other separators occur as words."""
+    """Read one entry per line; only a line feed ends a line, because words may contain other line separators."""
     lines = content.decode("utf-8").split("\n")
     if lines[-1] == "":
         lines.pop()
@@ -125,20 +125,20 @@ def format_lines(entries: Iterable[str]) -> bytes:
 
 @contextmanager
 def open_word_vectors(path: Path) -> Iterator[BinaryIO]:
-    """Yield the bytes of a text file of word vectors, unpacked if its name ends in .gz, .xz, .bz2 or .zst."""
+    """Open a text file of word vectors in binary mode, decompressed if its name ends in .gz, .xz, .bz2 or .zst."""
     source = describe_file(str(path), "txt")
     try:
-        with open_stream(source) as (stream, _), damage_reported(source):
+        with open_stream(source) as (stream, _), report_damage(source):
             yield stream
     except OSError as error:
         raise InputError(f"{path} could not be read: {error.strerror}.") from error
 
 
 def read_word_vectors(path: Path, words: Collection[str], dim: int | None = None) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the vectors of those `words` that the file contains; all vectors have `dim` numbers.
+    """Return the vectors of those `words` that the file contains; all vectors have `dim` dimensions.
 
-    Without `dim` the first line decides. word2vec's first line, with two counts, is skipped. Words may contain
-    spaces, as some of GloVe's do.
+    If `dim` is None, it is inferred from the first line. The header line of word2vec files is skipped. Words may
+    contain spaces, as in some GloVe files.
     """
     wanted = frozenset(words)
     vectors: dict[str, npt.NDArray[np.float32]] = {}
@@ -152,15 +152,15 @@ def read_word_vectors(path: Path, words: Collection[str], dim: int | None = None
                 continue
             if len(pieces) <= dim:
                 raise InputError(
-                    f"{path}, line {line_number} has {len(pieces) - 1} numbers, but {dim} were expected; give vectors "
-                    "of that length, or change the word embedding's."
+                    f"{path}, line {line_number} has {len(pieces) - 1} values, but {dim} were expected; use vectors of "
+                    "that dimension, or change the dimension of the word embedding."
                 )
             word = b" ".join(pieces[:-dim]).decode("utf-8", "replace")
             if word in wanted:
                 vectors[word] = _read_numbers(pieces[-dim:], path, line_number)
     if not vectors:
         raise InputError(
-            f"{path} has no vector of {dim or 1} numbers for any word of the vocabulary; is it a file of word vectors?"
+            f"{path} has no {dim or 1}-dimensional vector for any word in the vocabulary; is it a word vector file?"
         )
     return vectors
 
@@ -169,7 +169,7 @@ def _read_numbers(pieces: list[bytes], path: Path, line_number: int) -> npt.NDAr
     try:
         vector = np.array(pieces, dtype=np.float32)
     except ValueError as error:
-        raise InputError(f"{path}, line {line_number} is not a word and its numbers: {error}.") from error
+        raise InputError(f"{path}, line {line_number} is not a word followed by numbers: {error}.") from error
     if not np.isfinite(vector).all():
-        raise InputError(f"{path}, line {line_number} has numbers that are not finite.")
+        raise InputError(f"{path}, line {line_number} contains NaN or infinite values.")
     return vector

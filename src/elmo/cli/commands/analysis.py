@@ -157,7 +157,7 @@ def _describe_neighbors(result: "Neighbors") -> Iterator[str]:
             for occurrence, cosine in layer.neighbors
         ]
         yield ""
-        yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0, no sentence')}"
+        yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0 (no context)')}"
         for left, right in itertools.zip_longest(contexts or [translate("No results.")], static, fillvalue=""):
             yield f"{pad(left, _CONTEXT_COLUMNS + 7)}  {right}".rstrip()
 
@@ -211,6 +211,6 @@ def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
         share = sense.num_occurrences / num_clustered
         yield f"{number}. {translate(f'{sense.num_occurrences:,} occurrences')}, {share:.0%}"
         if sense.substitutes:
-            yield "   " + translate(f"would fit: {', '.join(word.word for word in sense.substitutes)}")
+            yield "   " + translate(f"substitutes: {', '.join(word.word for word in sense.substitutes)}")
         for occurrence in sense.typical:
             yield f"   {fit(occurrence.mark(10), _SENSE_COLUMNS)}"

@@ -112,7 +112,7 @@ def probe(
     *,
     model: ModelOptions,
 ) -> None:
-    """Measure what each layer knows about labelled data.
+    """Measure how well labels can be predicted from each layer.
 
     The table also has the average of the layers and, for linear classifiers, their learned mix; for models with a
     context layer, meaning (senses) and the vectors of elmo encode (similarity).
@@ -154,8 +154,8 @@ def _describe_probe(result: "ProbeResult") -> Iterator[str]:
     if "resampling" in spreads:
         yield "±* is the standard deviation over resampled test examples; these scores do not depend on a seed."
     if result.mix_weights is not None:
-        shares = ", ".join(f"layer {number} {share:.2f}" for number, share in enumerate(result.mix_weights))
-        yield f"The learned mix: {shares}."
+        shares = ", ".join(f"layer {number}: {share:.2f}" for number, share in enumerate(result.mix_weights))
+        yield f"Learned weights: {shares}."
 
 
 def _format_score(score: "Score") -> str:
@@ -169,5 +169,5 @@ def _describe_counts(counts: dict[str, int]) -> str:
     for name, count in counts.items():
         if count and not name.endswith("_in_data"):
             whole = counts.get(f"{name}_in_data", count)
-            parts.append(f"{name.replace('_', ' ')} {count:,}" + (f" of {whole:,}" if whole != count else ""))
+            parts.append(f"{count:,} " + (f"of {whole:,} " if whole != count else "") + name.replace("_", " "))
     return f"{'; '.join(parts)}."
