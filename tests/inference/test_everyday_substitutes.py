@@ -33,10 +33,10 @@ EVERYDAY = [
         marks=pytest.mark.xfail(reason="words about banks come before places to go to", strict=False),
     ),
     ("I am [happy] to see you .",
-     {"glad", "sorry", "sure", "afraid", "delighted", "obliged", "pleased", "proud", "thankful"}, 4),
+     {"glad", "sorry", "sure", "afraid", "delighted", "obliged", "pleased", "proud", "thankful"}, 3),
     (
         "She is a very [good] teacher .",
-        {"excellent", "nice", "clever", "successful", "talented", "gifted", "enthusiastic", "skilled", "great"},
+        {"excellent", "nice", "clever", "successful", "talented", "gifted", "enthusiastic", "skilled", "great", "fine"},
         3,
     ),
     ("She has two [sons] .", {"daughters", "children", "sisters", "brothers", "years", "boys", "siblings"}, 4),
