@@ -6,7 +6,7 @@ import types
 import pytest
 
 from elmo import progress
-from elmo.tasks.report import TaskReport
+from elmo.tasks.fit import TaskReport
 
 
 class Terminal(io.StringIO):

@@ -12,8 +12,7 @@ import pytest
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
-from elmo.tasks.fit import FitState
-from elmo.tasks.report import TaskReport
+from elmo.tasks.fit import FitState, TaskReport
 from elmo.tasks.settings import FitSettings, TaskInputs, make_settings
 from elmo.tasks.shared_inputs import SharedInputs, read_splits
 from elmo.tasks.training import SCORES_FILE, TRAINING, read_run, start, train_task
@@ -25,7 +24,7 @@ import os, signal, sys
 from pathlib import Path
 import torch
 torch.set_num_threads(1)
-from elmo.tasks.report import TaskReport
+from elmo.tasks.fit import TaskReport
 from elmo.tasks.training import read_run, train_task
 from elmo.tasks.shared_inputs import SharedInputs
 inputs, settings = read_run(Path(sys.argv[1]))

@@ -4,7 +4,7 @@ import json
 import random
 from pathlib import Path
 
-from elmo.tasks.report import TaskReport
+from elmo.tasks.fit import TaskReport
 from elmo.tasks.settings import TaskSettings, make_settings
 
 SMALL = {

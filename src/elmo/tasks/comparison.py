@@ -15,8 +15,8 @@ from typing import Any
 from elmo.checkpoint.location import read_json
 from elmo.errors import ConfigError, InputError
 from elmo.files.durable import holding, is_vacant, replace_file
+from elmo.tasks.fit import TaskReport
 from elmo.tasks.readers.records import Data, store_records
-from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import TaskOptions, TaskSettings, make_settings
 from elmo.tasks.shared_inputs import SharedInputs
 from elmo.tasks.task import SCORES_FILE

@@ -7,9 +7,11 @@ a killed run that is resumed ends with the same weights and scores.
 import logging
 import math
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import torch
@@ -17,9 +19,9 @@ from torch import Tensor
 
 from elmo.errors import InputError
 from elmo.layer import ElmoLayer
+from elmo.progress import StatusBar
 from elmo.tasks.families import Family, Labels, TaskNetwork
 from elmo.tasks.families.networks import Batcher
-from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import FitSettings, TaskSettings
 
 logger = logging.getLogger(__name__)
@@ -31,6 +33,50 @@ USUAL_EPOCHS, MAX_PEAK = 15, 3.0
 CLIP_NORM = 5.0
 _PREDICT_BATCH = 64
 _POOLED_BATCHES = 50  # how many batches of shuffled examples are sorted by length together
+
+
+class TaskReport:
+    """Reports the progress of one or several runs on stderr; nothing is printed unless `shown`."""
+
+    def __init__(self, *, shown: bool = False) -> None:
+        self.run_name = ""  # begins every line
+        self._shown, self._bar = shown, StatusBar(1, shown=shown)
+        self._phase, self._started = "", time.monotonic()
+
+    def __enter__(self) -> "TaskReport":
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(*error)
+
+    def say(self, line: str) -> None:
+        """Print a line that stays above the bar."""
+        if self._shown:
+            self._bar.say(f"{self.run_name}{line}")
+
+    def on_words(self, done: int, total: int) -> None:
+        """Show how many words the biLM has encoded."""
+        self._show("biLM layers", "words", done, total)
+
+    def on_batch(self, epoch: int, done: int, total: int) -> None:
+        """Show how many batches of an epoch are done."""
+        self._show(f"epoch {epoch}", "batches", done, total)
+
+    def on_epoch(self, record: dict[str, Any]) -> None:
+        """Print the scores of an epoch."""
+        scores = ", ".join(f"{name} {value:.2f}" for name, value in record["dev"].items())
+        best = ", the best so far" if record["best"] else ""
+        seconds = time.monotonic() - self._started
+        self.say(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {scores}{best} ({seconds:.1f} s)")
+
+    def _show(self, phase: str, unit: str, done: int, total: int) -> None:
+        phase = f"{self.run_name}{phase}"
+        if phase != self._phase:
+            self._phase, self._started = phase, time.monotonic()
+        seconds = (time.monotonic() - self._started) / max(1, done) * (total - done)
+        left = timedelta(seconds=round(seconds))
+        self._bar.show(done / max(1, total), f"{phase}: {done:,} of {total:,} {unit}, {left} left")
 
 
 @contextmanager

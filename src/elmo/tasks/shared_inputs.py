@@ -17,11 +17,11 @@ from elmo.model import Elmo
 from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
 from elmo.tasks.families.networks import WordList, read_pretrained
+from elmo.tasks.fit import TaskReport
 from elmo.tasks.layer_store import LayerStore
 from elmo.tasks.readers import open_reader
 from elmo.tasks.readers.datasets import read_first_senses
 from elmo.tasks.readers.records import list_files
-from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import FitSettings, ReadSettings, Source, TaskInputs
 
 logger = logging.getLogger(__name__)

@@ -34,9 +34,8 @@ from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.families import Labels
 from elmo.tasks.families.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
 from elmo.tasks.families.pooled import choose_ngrams
-from elmo.tasks.fit import FitState, Predictor, fit, limit_threads
+from elmo.tasks.fit import FitState, Predictor, TaskReport, fit, limit_threads
 from elmo.tasks.readers.records import Data, absolute_path, list_files, store_records, to_source
-from elmo.tasks.report import TaskReport
 from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
 from elmo.tasks.shared_inputs import SharedInputs, Splits
 from elmo.tasks.task import (
