@@ -21,7 +21,7 @@ def test_the_datas_words_are_kept_and_the_first_of_the_file(tmp_path):
     np.testing.assert_array_equal(vectors[4], [5, 6])
 
 
-@pytest.mark.parametrize(("content", "message"), [("", "is it a file of word vectors"), ("the 1 x\n", "not a word")])
+@pytest.mark.parametrize(("content", "message"), [("", "is it a word vector file"), ("the 1 x\n", "not a word")])
 def test_a_file_without_vectors_is_reported(tmp_path, content, message):
     path = tmp_path / "vectors.txt"
     path.write_text(content)
