@@ -20,6 +20,7 @@ _COUNTS = (
     "num_words", "num_sentences", "num_tokens", "num_distinct_words", "num_unknown_words", "vocabulary_size",
 )  # fmt: skip
 _FILES = (VOCABULARY, BYTES, OFFSETS, TOTALS, TARGETS)
+_ID_BYTES = 4
 
 
 def tokens_name(number: int) -> str:
@@ -131,11 +132,26 @@ class PreparedCorpus(WordTable):
         return shard
 
     def read_block(self, shard: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
-        """Return the word ids of a block, shape (stop - start,); InputError if its shard is damaged."""
+        """Read the word ids of a block from the disk, shape (stop - start,).
+
+        Unlike a memory map, this raises InputError instead of crashing the process if the file is truncated.
+        """
+        record = self.manifest["shards"][shard]
+        path = self.folder / tokens_name(shard)
         if shard not in self._verified:
-            CORPUS.verify(self.folder, {tokens_name(shard): self.manifest["shards"][shard]["tokens"]})
+            CORPUS.verify(self.folder, {tokens_name(shard): record["tokens"]})
             self._verified.add(shard)
-        return self.shard(shard)[start:stop]
+        header = record["tokens"]["num_bytes"] - _ID_BYTES * record["num_tokens"]
+        try:
+            with path.open("rb") as file:
+                file.seek(header + _ID_BYTES * start)
+                content = file.read(_ID_BYTES * (stop - start))
+        except OSError as error:
+            raise InputError(f"{path} cannot be read ({error.strerror}); {CORPUS.repair}.") from error
+        ids = np.frombuffer(content[: len(content) // _ID_BYTES * _ID_BYTES], dtype="<u4")
+        if len(ids) != stop - start or ids.max(initial=0) > self.num_distinct_words:
+            raise InputError(f"{path} is truncated, or has word ids that are out of range; {CORPUS.repair}.")
+        return ids
 
     def blocks(self) -> npt.NDArray[np.int64]:
         """Return the shard, start and stop of each block, shape (n, 3); all start at a BOS id, none is empty."""
