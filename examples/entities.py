@@ -12,7 +12,9 @@ def train_tagger(train: str, dev: str, output: str, *, model: str | None = None,
     """Train a tagger in the folder output; without a model, on en-small."""
     # A character CNN in addition to ELMo, a BiLSTM, and a CRF because the tags mark spans.
     settings = {"words.kinds": ["characters"], "fit.num_epochs": num_epochs}
-    result = tasks.train(train, dev=dev, kind="ner", model=model, output=output, settings=settings, progress=True)
+    result = tasks.train(
+        train, dev=dev, kind="ner", model=model, output=output, settings=settings, show_progress_bar=True
+    )
     print(f"dev F1 {result.dev['f1']:.1f}; weights of the layers: {result.mixes[0]['weights']}")
     return result.load()
 

@@ -28,7 +28,12 @@ def make_text(num_sentences: int = 1500, seed: int = 0) -> str:
 def prepare_characters(folder):
     (folder / "text.txt").write_text(make_text(), encoding="utf-8")
     return prepare(
-        [str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=60, characters=("Han",), workers=1
+        [str(folder / "text.txt")],
+        folder / "corpus",
+        split="lines",
+        vocabulary_size=60,
+        characters=("Han",),
+        num_workers=1,
     ).folder
 
 

@@ -22,5 +22,5 @@ def make_topics(num_sentences: int, seed: int = 0) -> str:
 
 def prepare_topics(folder, num_sentences=2000):
     (folder / "text.txt").write_text(make_topics(num_sentences))
-    prepare([str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=30, workers=1)
+    prepare([str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=30, num_workers=1)
     return folder / "corpus"

@@ -202,7 +202,7 @@ def main() -> None:
         folder = Path(tempfile.mkdtemp()) / name
         tasks.train(
             examples["train"], dev=examples["dev"], kind="tagging", model=recipe.model, output=folder,
-            settings=settings, progress=True,
+            settings=settings, show_progress_bar=True,
         )  # fmt: skip
         tagger = to_tagger(folder, name, recipe, model)
         if "O" in tagger.description["tags"]:

@@ -15,7 +15,7 @@ from elmo.text.characters import Utf8Alphabet
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     (tmp_path / "text.txt").write_text("The cat sat on the mat. It was naïve.\n" * 900, encoding="utf-8")
-    prepare([tmp_path / "text.txt"], tmp_path / "corpus", shard_bytes=9000, workers=1)
+    prepare([tmp_path / "text.txt"], tmp_path / "corpus", shard_bytes=9000, num_workers=1)
     return tmp_path / "corpus"
 
 

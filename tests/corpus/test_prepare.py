@@ -28,7 +28,7 @@ PROGRAM = """
 import sys
 from elmo.corpus.prepare import prepare
 if __name__ == "__main__":
-    prepare([sys.argv[1]], sys.argv[2], shard_bytes=40_000, workers=2)
+    prepare([sys.argv[1]], sys.argv[2], shard_bytes=40_000, num_workers=2)
 """
 
 
@@ -61,7 +61,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def prepare(path: Path, output: Path, *, workers: int = 1, force: bool = False, **settings) -> PreparedCorpus:
-    return prepare_corpus(path, output, **settings, workers=workers, force=force)
+    return prepare_corpus(path, output, **settings, num_workers=workers, force=force)
 
 
 def test_the_corpus_is_the_text(tmp_path):
@@ -181,7 +181,9 @@ def test_workers_and_progress_do_not_change_the_result(tmp_path):
     path = write_text(tmp_path, make_text(3000))
     one = prepare(path, tmp_path / "1", shard_bytes=60_000)
     told = []
-    prepare_corpus(path, tmp_path / "2", shard_bytes=60_000, workers=2, progress=lambda *done: told.append(done))
+    prepare_corpus(
+        path, tmp_path / "2", shard_bytes=60_000, num_workers=2, show_progress_bar=lambda *done: told.append(done)
+    )
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
     assert one.num_shards > 4
     assert np.sum(told, axis=0).tolist() == [one.num_words, path.stat().st_size]
@@ -222,7 +224,7 @@ def test_killed_runs_are_continued_to_the_same_result(tmp_path):
     def look(*done) -> None:
         inodes.update({part.name: part.stat().st_ino for part in output.glob(".preparing/part-*")})
 
-    corpus = prepare_corpus(path, output, shard_bytes=40_000, workers=2, progress=look)
+    corpus = prepare_corpus(path, output, shard_bytes=40_000, num_workers=2, show_progress_bar=look)
     assert kept.items() <= inodes.items() and len(inodes) > len(kept)
     prepare(path, tmp_path / "clean", shard_bytes=40_000)
     assert contents(output) == contents(tmp_path / "clean")
@@ -359,7 +361,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
             path.write_text("other")
 
     with pytest.raises(InputError, match="was changed while it was read"):
-        prepare_corpus(path, tmp_path / "out", progress=change, workers=1)
+        prepare_corpus(path, tmp_path / "out", show_progress_bar=change, num_workers=1)
 
 
 def test_less_than_one_worker_is_refused(tmp_path):

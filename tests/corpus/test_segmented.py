@@ -58,8 +58,8 @@ def test_commands_take_a_segmented_word_in_brackets_as_one(run, tmp_path, capsys
 def test_a_model_of_words_keeps_its_tokenizer_when_it_is_trained_further_on_segmented_text(tmp_path, run):
     text = tmp_path / "text.txt"
     text.write_text("the dog barks .\nthe cat sleeps .\n" * 20)
-    corpus = elmo.prepare(text, tmp_path / "corpus", split="lines", split_on_spaces=True, workers=1)
-    first = elmo.prepare(text, tmp_path / "first", split="lines", workers=1)
+    corpus = elmo.prepare(text, tmp_path / "corpus", split="lines", split_on_spaces=True, num_workers=1)
+    first = elmo.prepare(text, tmp_path / "first", split="lines", num_workers=1)
     elmo.train(first.folder, tmp_path / "run", preset="tiny", changes={"max_updates": 2})
     elmo.train(corpus.folder, tmp_path / "further", init=tmp_path / "run", changes={"max_updates": 2})
     assert elmo.Elmo.from_pretrained(tmp_path / "further").config.tokenization == TokenizationConfig()

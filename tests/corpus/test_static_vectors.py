@@ -22,7 +22,9 @@ from tests.two_topics import MONEY, RIVER
 
 def prepare(folder, text):
     (folder / "text.txt").write_text(text)
-    return prepare_corpus([str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=50, workers=1)
+    return prepare_corpus(
+        [str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=50, num_workers=1
+    )
 
 
 def cosines(found, words):

@@ -87,7 +87,7 @@ def test_index(texts, tmp_path):
 
 @pytest.mark.slow
 def test_corpus_and_run(texts, tmp_path):
-    prepare([texts], tmp_path / "corpus", split="lines", vocabulary_size=18, workers=1)
+    prepare([texts], tmp_path / "corpus", split="lines", vocabulary_size=18, num_workers=1)
     for folder in mutated_folders(tmp_path / "corpus", tmp_path, seed="corpus", count=COUNT):
         with contextlib.suppress(ElmoError):
             corpus = PreparedCorpus.open(folder)

@@ -32,7 +32,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     (folder / "text.txt").write_text(make_text(0, 40))
     (folder / "valid.txt").write_text(make_text(1, 5))
-    prepare([folder / "text.txt"], folder / "corpus", split="lines", vocabulary_size=18, workers=1)
+    prepare([folder / "text.txt"], folder / "corpus", split="lines", vocabulary_size=18, num_workers=1)
     model = make_language_model()
     model.save_pretrained(folder / "model")
     for seed, name in enumerate(("train", "dev")):

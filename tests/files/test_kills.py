@@ -163,13 +163,13 @@ def test_a_corpus_that_is_killed_while_it_is_replaced_is_the_new_one_after_the_n
     from elmo.corpus.prepare import prepare
 
     folder = tmp_path / "corpus"
-    prepare(texts[0], tmp_path / "before", workers=1, min_count=1)
+    prepare(texts[0], tmp_path / "before", num_workers=1, min_count=1)
 
     def begin():
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(tmp_path / "before", folder)
 
-    assert kill_growing(lambda: prepare(texts[1], folder, workers=1, min_count=1, force=True), begin, folder) >= 10
+    assert kill_growing(lambda: prepare(texts[1], folder, num_workers=1, min_count=1, force=True), begin, folder) >= 10
 
 
 def test_vectors_that_are_killed_while_they_are_replaced_are_the_new_ones_after_the_next_run(texts, tmp_path):

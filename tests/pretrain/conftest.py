@@ -43,7 +43,7 @@ def interrupt(run, update: int) -> None:
 def corpus_folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("prepared")
     (folder / "text.txt").write_text(make_text(0, 4000))
-    prepare([str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=18, workers=1)
+    prepare([str(folder / "text.txt")], folder / "corpus", split="lines", vocabulary_size=18, num_workers=1)
     return folder / "corpus"
 
 

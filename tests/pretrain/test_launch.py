@@ -29,14 +29,19 @@ def test_a_run_returns_its_result_and_prints_nothing(corpus_folder, validation_f
 
 def test_progress_is_shown_on_stderr(corpus_folder, validation_file, tmp_path, capsys):
     elmo.train(
-        corpus_folder, tmp_path / "run", preset="tiny", changes=TINY, validation=[validation_file], progress=True
+        corpus_folder,
+        tmp_path / "run",
+        preset="tiny",
+        changes=TINY,
+        validation=[validation_file],
+        show_progress_bar=True,
     )
     shown = capsys.readouterr()
     assert shown.out == ""
     assert "update 10: validation perplexity (full softmax) " in shown.err
     assert f"saved {tmp_path / 'run' / 'checkpoints' / 'update-00000020'}" in shown.err
     list_checkpoints(tmp_path / "run")[-1].rename(tmp_path / "taken away")
-    elmo.resume_training(tmp_path / "run", progress=True)
+    elmo.resume_training(tmp_path / "run", show_progress_bar=True)
     assert capsys.readouterr().err.startswith("Resuming after update 10 of 20.\n")
 
 
@@ -50,7 +55,7 @@ def test_a_signal_saves_and_returns(corpus_folder, tmp_path, monkeypatch):
 
     monkeypatch.setattr(launch, "TrainingReport", Killing)
     before = signal.getsignal(signal.SIGTERM)
-    result = elmo.train(corpus_folder, tmp_path / "run", preset="tiny", changes=TINY, progress=True)
+    result = elmo.train(corpus_folder, tmp_path / "run", preset="tiny", changes=TINY, show_progress_bar=True)
     assert not result.is_done and result.stopped_by == signal.SIGTERM
     assert [folder.name for folder in list_checkpoints(tmp_path / "run")] == [f"update-{result.num_updates:08}"]
     assert signal.getsignal(signal.SIGTERM) == before

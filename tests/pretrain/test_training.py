@@ -85,7 +85,7 @@ def test_further_training_on_other_text_lowers_its_perplexity(corpus_folder, tmp
         tmp_path / "other",
         split="lines",
         vocabulary=vocabulary,
-        workers=1,
+        num_workers=1,
     )
     before = Elmo.from_pretrained(tmp_path / "first")
     train(tmp_path / "second", tmp_path / "other", tiny_settings(max_updates=60), start_from=str(tmp_path / "first"))

@@ -299,7 +299,7 @@ def test_a_finished_folder_is_not_removed_for_a_call_that_cannot_be(tiny_model, 
     embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
     before = read_all(tmp_path / "out")
     monkeypatch.setitem(sys.modules, "ray", None)
-    for wrong in ({"workers": 0}, {"engine": "ray"}):
+    for wrong in ({"num_workers": 0}, {"engine": "ray"}):
         with pytest.raises((ConfigError, InputError)):
             embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, force=True, **wrong)
         assert read_all(tmp_path / "out") == before

@@ -52,9 +52,9 @@ def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, 
         tmp_path / "out",
         SETTINGS,
         engine="ray",
-        workers=2,
-        threads=2,
-        progress=lambda num_words, num_bytes: words.append(num_words),
+        num_workers=2,
+        num_threads=2,
+        show_progress_bar=lambda num_words, num_bytes: words.append(num_words),
     )
     assert sum(words) == vectors.manifest.values["counts"]["num_words"]
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
@@ -65,7 +65,14 @@ def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path,
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     kill_one = WorkerKiller(worker_processes)
     embed_files(
-        tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray", workers=2, threads=2, progress=kill_one
+        tiny_model,
+        [text_file],
+        tmp_path / "out",
+        SETTINGS,
+        engine="ray",
+        num_workers=2,
+        num_threads=2,
+        show_progress_bar=kill_one,
     )
     assert kill_one.killed is not None
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
@@ -75,7 +82,7 @@ def test_errors_in_ray_workers_are_reported_as_locally(tiny_model, tmp_path, clu
     path = tmp_path / "text.jsonl"
     path.write_text('{"text": "good"}\n{"body": "bad"}\n')
     with pytest.raises(InputError, match=r"text.jsonl, line 2, has no column"):
-        embed_files(tiny_model, [path], tmp_path / "out", engine="ray", workers=1)
+        embed_files(tiny_model, [path], tmp_path / "out", engine="ray", num_workers=1)
 
 
 def test_no_cluster_at_an_address(tiny_model, text_file, tmp_path, cluster):

@@ -318,7 +318,7 @@ def build_index(
     layers: Sequence[str | int] | None = None,
     reading: TextSettings | None = None,
     model_name: str | None = None,
-    progress: bool = False,
+    show_progress_bar: bool = False,
 ) -> CorpusIndex:
     """Build an index of text files or of one vectors folder, or resume its build; return it opened.
 
@@ -359,9 +359,9 @@ def build_index(
                 layers=group, dtype="int8", split=reading.split, language=reading.language, column=reading.field,
                 split_on_spaces=reading.split_on_spaces,
             )  # fmt: skip
-            embed_files(model, names, folder / path, settings, progress=progress)
+            embed_files(model, names, folder / path, settings, show_progress_bar=show_progress_bar)
         if manifest.search is None:
-            _save(folder, _write_search(model, folder, manifest, progress=progress))
+            _save(folder, _write_search(model, folder, manifest, show_progress_bar=show_progress_bar))
     return CorpusIndex(folder)
 
 
@@ -369,12 +369,12 @@ def _save(folder: Path, manifest: Manifest) -> None:
     replace_file(folder / MANIFEST, json.dumps(manifest.to_dict(), ensure_ascii=False, indent=1).encode())
 
 
-def _write_search(model: Elmo, folder: Path, manifest: Manifest, *, progress: bool) -> Manifest:
+def _write_search(model: Elmo, folder: Path, manifest: Manifest, *, show_progress_bar: bool) -> Manifest:
     """Write the folder that is searched, and return the manifest that names it."""
     opened = [open_folder(folder / path) for path in manifest.folders[0]]
     remove(folder / _SEARCH)  # of a process that was killed before it wrote the manifest
     with (
-        progress_bar(unit="words indexed", num_bytes=None, shown=progress) as advance,
+        progress_bar(unit="words indexed", num_bytes=None, shown=show_progress_bar) as advance,
         atomic_write(folder / _SEARCH) as temporary,
     ):
         temporary.mkdir()

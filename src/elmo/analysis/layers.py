@@ -57,7 +57,7 @@ def settings_for(model: Elmo, reading: TextSettings | None = None) -> TextSettin
 
 
 def embed_layers(
-    model: Elmo, occurrences: Sequence[Occurrence], keys: Sequence[LayerKey], *, progress: bool = False
+    model: Elmo, occurrences: Sequence[Occurrence], keys: Sequence[LayerKey], *, show_progress_bar: bool = False
 ) -> dict[LayerKey, Array]:
     """Return one vector per occurrence and layer (N, D), as Elmo.embed_spans returns them.
 
@@ -67,7 +67,7 @@ def embed_layers(
     for row, occurrence in enumerate(occurrences):
         by_sentence.setdefault(tuple(occurrence.sentence.words), []).append(row)
     vectors = {key: np.zeros((len(occurrences), *model.word_shape(key)), dtype=np.float32) for key in keys}
-    with progress_bar(unit="sentences", num_bytes=None, shown=progress) as advance:
+    with progress_bar(unit="sentences", num_bytes=None, shown=show_progress_bar) as advance:
         remaining = iter(by_sentence.items())
         while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
             spans = [[(occurrences[row].start, occurrences[row].end) for row in rows] for _, rows in window]

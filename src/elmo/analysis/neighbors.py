@@ -82,7 +82,7 @@ def find_neighbors(
     words: Match = "any",
     top_k: int = 10,
     reading: TextSettings | None = None,
-    progress: bool = False,
+    show_progress_bar: bool = False,
 ) -> Neighbors:
     """Find the occurrences nearest to a word: the one [marked] in the sentence, or the one with an `index`.
 
@@ -116,7 +116,7 @@ def find_neighbors(
         static = corpus.search_words(vectors[0], exclude=_words_of(query), top_k=num_candidates)
         num_occurrences = corpus.num_occurrences
     else:
-        sentences = read_corpus(corpus, reading, progress=progress)
+        sentences = read_corpus(corpus, reading, show_progress_bar=show_progress_bar)
         nearest, static, num_occurrences = _scan_texts(model, query, vectors, sentences, words, num_candidates)
     if is_run:
         same = find_occurrences(corpus, query.word, max_occurrences=_SAME_WORD, reading=reading).occurrences

@@ -161,13 +161,13 @@ def find_corpus(names: Sequence[str]) -> list[Source]:
 
 
 def read_corpus(
-    names: Sequence[str], settings: TextSettings | None = None, *, progress: bool = False
+    names: Sequence[str], settings: TextSettings | None = None, *, show_progress_bar: bool = False
 ) -> Iterator[CorpusSentence]:
     """Yield the sentences of all files that have words, in order."""
     settings, sources = settings or TextSettings(), find_corpus(names)
     tokenizer = tokenizer_of(settings)
     num_bytes = sum(source.path.stat().st_size for source in sources)
-    with progress_bar(unit="sentences", num_bytes=num_bytes, shown=progress) as advance:
+    with progress_bar(unit="sentences", num_bytes=num_bytes, shown=show_progress_bar) as advance:
         for source in sources:
             number = 0
             for chunk in cut_parts([source], settings, _CHUNK_BYTES):
@@ -187,7 +187,7 @@ def find_occurrences(
     reading: TextSettings | None = None,
     max_occurrences: int = 1000,
     seed: int = 0,
-    progress: bool = False,
+    show_progress_bar: bool = False,
 ) -> Occurrences:
     """Find a word in an index or in text files, in upper or lower case.
 
@@ -203,7 +203,7 @@ def find_occurrences(
     random_numbers = random.Random(seed)
     tokens = split_word(word, reading or TextSettings())
     first = tokens[0].casefold()
-    for sentence in read_corpus(corpus, reading, progress=progress):
+    for sentence in read_corpus(corpus, reading, show_progress_bar=show_progress_bar):
         if first not in sentence.text.casefold():
             continue
         for start in find_runs(sentence.words, tokens):

@@ -94,14 +94,14 @@ def induce_senses(
     num_typical: int = 3,
     num_substitutes: int = 8,
     seed: int = 0,
-    progress: bool = False,
+    show_progress_bar: bool = False,
 ) -> WordSenses:
     """Cluster the occurrences of a word into `num_senses`, or into as many senses as are found (maybe one)."""
     require("sklearn", "analysis", "Clustering")
     if not occurrences:
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
     key = choose_layer(layer, model)
-    vectors = embed_layers(model, occurrences, [key], progress=progress)[key]
+    vectors = embed_layers(model, occurrences, [key], show_progress_bar=show_progress_bar)[key]
     labels, silhouette = find_clusters(vectors, num_clusters=num_senses, seed=seed)
     counts = np.bincount(labels).tolist()
     ranked = [_rank_typical(vectors, occurrences, np.flatnonzero(labels == label)) for label in range(len(counts))]

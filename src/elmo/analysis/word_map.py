@@ -70,7 +70,7 @@ def map_senses(
     layers: Sequence[str | int] | None = None,
     num_senses: int | None = None,
     seed: int = 0,
-    progress: bool = False,
+    show_progress_bar: bool = False,
 ) -> SenseMap:
     """Place a word of three or more sentences, [marked] in each, on a plane by each of the layers.
 
@@ -88,7 +88,7 @@ def map_senses(
     if not layers and model.context is not None:
         chosen.append("meaning")
     keys = list(dict.fromkeys(choose_layer(layer, model) for layer in chosen))
-    vectors = embed_layers(model, occurrences, keys, progress=progress)
+    vectors = embed_layers(model, occurrences, keys, show_progress_bar=show_progress_bar)
     senses = tuple(find_clusters(vectors[keys[-1]], num_clusters=num_senses, seed=seed).labels.tolist())
     points = {key: _project(vectors[key]) for key in keys}
     last = points.pop(keys[-1])

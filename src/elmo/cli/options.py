@@ -232,6 +232,6 @@ class CorpusOptions:
         opened = model.open(corpus, texts=[word])
         occurrences = find_occurrences(
             corpus, word, reading=settings_for(opened, TextSettings(**self.reading)),
-            max_occurrences=max_occurrences, seed=seed, progress=True,
+            max_occurrences=max_occurrences, seed=seed, show_progress_bar=True,
         )  # fmt: skip
         return occurrences, opened

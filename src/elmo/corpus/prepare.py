@@ -39,17 +39,17 @@ def prepare(
     min_count: int | None = None,
     vocabulary: str | Path | None = None,
     shard_bytes: int = SHARD_BYTES,
-    workers: int | None = None,
+    num_workers: int | None = None,
     force: bool = False,
-    progress: bool | ProgressCallback = False,
+    show_progress_bar: bool | ProgressCallback = False,
 ) -> PreparedCorpus:
     """Prepare text for training and return the opened corpus; `elmo prepare` is this function.
 
     `files` are text files or tables, compressed or not, patterns such as `texts/*.txt.xz`, or "-" for standard
     input; see PrepareSettings for the other options. The same call resumes one that was stopped. A folder that holds
-    this corpus already is opened as it is; another corpus is refused unless `force` is true. `progress` shows a bar,
-    or is called with the numbers of words and bytes of each finished part. Raises InputError or ConfigError for what
-    the caller can fix.
+    this corpus already is opened as it is; another corpus is refused unless `force` is true. `show_progress_bar` may
+    be a function, which is called with the numbers of words and bytes of each finished part. Raises InputError or
+    ConfigError for what the caller can fix.
     """
     settings = PrepareSettings(
         field=column,
@@ -63,9 +63,9 @@ def prepare(
         shard_bytes=shard_bytes,
     )
     output, names = Path(output), [files] if isinstance(files, str | Path) else files
-    num_workers = min(count_cores(), _MOST_WORKERS_BY_DEFAULT) if workers is None else workers
+    num_workers = min(count_cores(), _MOST_WORKERS_BY_DEFAULT) if num_workers is None else num_workers
     if num_workers < 1:
-        raise InputError(f"workers is {num_workers}; at least 1 is needed.")
+        raise InputError(f"num_workers is {num_workers}; at least 1 is needed.")
     if settings.vocabulary is not None:
         read_vocabulary(settings.vocabulary)
     sources = find_sources([str(name) for name in names], output / CORPUS.work / "stdin.txt")
@@ -84,7 +84,8 @@ def prepare(
         }
         if CORPUS.begin(output, description, force=force):
             with Workers(num_workers) as pool:
-                records = _write_parts(inputs, output / CORPUS.work, settings, identify(description), pool, progress)
+                identity = identify(description)
+                records = _write_parts(inputs, output / CORPUS.work, settings, identity, pool, show_progress_bar)
             _write_corpus(output, settings, description, records)
         return PreparedCorpus.open(output)
 

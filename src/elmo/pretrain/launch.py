@@ -63,7 +63,7 @@ def train(
     validation: Sequence[str | Path] = (),
     init: str | None = None,
     device: str = "cpu",
-    progress: bool = False,
+    show_progress_bar: bool = False,
 ) -> TrainingResult:
     """Train a bidirectional language model on a prepared corpus; `output` is the new folder of the run.
 
@@ -81,17 +81,17 @@ def train(
         )
     settings = read_settings(preset=preset, file=None if config is None else Path(config), changes=changes)
     run = start_run(Path(output), corpus, settings, validation=validation, start_from=init, device=device)
-    return _train(run, progress=progress)
+    return _train(run, show_progress_bar=show_progress_bar)
 
 
-def resume_training(run: str | Path, *, device: str = "cpu", progress: bool = False) -> TrainingResult:
+def resume_training(run: str | Path, *, device: str = "cpu", show_progress_bar: bool = False) -> TrainingResult:
     """Resume a run from its last checkpoint, exactly."""
-    return _train(resume_run(Path(run), device=device), progress=progress)
+    return _train(resume_run(Path(run), device=device), show_progress_bar=show_progress_bar)
 
 
-def _train(run: Run, *, progress: bool) -> TrainingResult:
+def _train(run: Run, *, show_progress_bar: bool) -> TrainingResult:
     reuse_large_blocks()
-    shown = progress and run.is_first
+    shown = show_progress_bar and run.is_first
     try:
         with StatusBar(run.num_updates, shown=shown) as bar, catch_signals() as received:
             watcher = Watcher()

@@ -93,7 +93,7 @@ def compare(
     model: str | Path | None = None,
     settings: Settings | None = None,
     options: TaskOptions | None = None,
-    progress: bool = False,
+    show_progress_bar: bool = False,
 ) -> list[Row]:
     """Train variants of a task on the same seeds and fractions of the data; return a row per variant and fraction.
 
@@ -102,7 +102,7 @@ def compare(
     """
     inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
     comparison = comparison or ComparisonSettings()
-    with TaskReport(shown=progress) as report:
+    with TaskReport(shown=show_progress_bar) as report:
         return run_comparison(SharedInputs(inputs, report), chosen, Path(output), comparison, keep=keep_runs)
 
 

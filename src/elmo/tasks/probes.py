@@ -113,7 +113,7 @@ def probe(
     sense_index: str | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     max_train_words: int | None = None,
-    progress: bool = False,
+    show_progress_bar: bool = False,
 ) -> ProbeResult:
     """Measure each layer and their average on labelled data; the model itself is not trained.
 
@@ -132,7 +132,7 @@ def probe(
     target: PairTarget = "score" if kind == "similarity" else "auto"
     read = ReadSettings(format, columns=dict(columns or {}), pair_target=target)
     read = read.with_tokenization(model.config.tokenization)
-    with progress_bar(unit="words", num_bytes=None, shown=progress) as report:
+    with progress_bar(unit="words", num_bytes=None, shown=show_progress_bar) as report:
 
         def advance(num_words: int) -> None:
             report(0, num_words)

@@ -98,7 +98,7 @@ def train(
     model: str | Path | None = None,
     settings: Settings | None = None,
     options: TaskOptions | None = None,
-    progress: bool = False,
+    show_progress_bar: bool = False,
 ) -> TaskResult:
     """Train a task on labelled examples and write it to the new folder `output`.
 
@@ -111,17 +111,17 @@ def train(
     """
     inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
     check_new(Path(output))
-    with TaskReport(shown=progress) as report:
+    with TaskReport(shown=show_progress_bar) as report:
         return train_task(SharedInputs(inputs, report), chosen, Path(output), is_new=True)
 
 
-def resume(output: str | Path, *, progress: bool = False) -> TaskResult:
+def resume(output: str | Path, *, show_progress_bar: bool = False) -> TaskResult:
     """Continue a run from its last epoch, exactly; a finished one returns its scores."""
     folder = Path(output)
     inputs, settings = read_run(folder)
     if is_done(folder):
         return finish(folder)
-    with TaskReport(shown=progress) as report:
+    with TaskReport(shown=show_progress_bar) as report:
         return train_task(SharedInputs(inputs, report), settings, folder)
 
 

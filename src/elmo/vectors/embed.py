@@ -42,21 +42,21 @@ def embed_files(
     *,
     input_format: Kind | None = None,
     on_error: Literal["stop", "reject"] = "stop",
-    workers: int | None = None,
-    threads: int | None = None,
+    num_workers: int | None = None,
+    num_threads: int | None = None,
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
     force: bool = False,
-    progress: bool | Callable[[int, int], None] = False,
+    show_progress_bar: bool | Callable[[int, int], None] = False,
 ) -> Vectors:
     """Write the vectors of files, patterns such as `texts/*.jsonl.gz`, or standard input (-), and open them.
 
-    `workers`: processes that compute, by default this one alone, with `model` as it is; `threads`: of all
+    `num_workers`: processes that compute, by default this one alone, with `model` as it is; `num_threads`: of all
     workers together. `engine="ray"`: workers of the Ray cluster at `address`, by default one per two of its cores.
     `on_error`: stop at a broken row, or list it in rejects.jsonl. A folder that holds the result already is opened
     as it is, or computed again if a file is missing or has another size; other vectors are refused unless `force`
-    is true. `progress` shows a bar, or is called with the numbers of words and of bytes that each step has done.
-    Raises InputError or ConfigError for what the caller can fix.
+    is true. `show_progress_bar` may be a function, which is called with the numbers of words and of bytes that each
+    step has done. Raises InputError or ConfigError for what the caller can fix.
     """
     settings, output = resolve(settings or VectorSettings(), model), Path(output)
     if on_error not in ("stop", "reject"):
@@ -66,7 +66,7 @@ def embed_files(
             "The parts of a folder are computed independently, so state must be 'zero'; write one file instead, such "
             "as vectors.h5."
         )
-    chosen = Engine(engine, address, workers, threads)
+    chosen = Engine(engine, address, num_workers, num_threads)
     chosen.check(model)
     if settings.file_format == "parquet":
         require("pyarrow", "data", "Parquet")
@@ -78,7 +78,7 @@ def embed_files(
         description = _describe(model, inputs, settings)
         if VECTORS.begin(output, description, force=force):
             job = PartJob(output.resolve(), settings, identify(description), tuple(sources), stops=on_error == "stop")
-            _run(job, inputs, description, chosen, model, progress)
+            _run(job, inputs, description, chosen, model, show_progress_bar)
     return open_folder(output)
 
 

@@ -126,7 +126,7 @@ def neighbors(
     opened = corpus.open()
     result = find_neighbors(
         model.open(opened, texts=[sentence]), sentence, opened, layers=layers, words=match,
-        top_k=top_k, reading=TextSettings(**corpus.reading), progress=True,
+        top_k=top_k, reading=TextSettings(**corpus.reading), show_progress_bar=True,
     )  # fmt: skip
     print(to_json(result.to_dict()) if json else "\n".join(_describe_neighbors(result)))
 
@@ -137,7 +137,7 @@ def _build(folder: Path, corpus: CorpusOptions, layers: list[str] | None, model:
     with resumable():
         built = build_index(
             model.open(), folder, corpus.files, layers=layers, reading=TextSettings(**corpus.reading),
-            model_name=model.model, progress=True,
+            model_name=model.model, show_progress_bar=True,
         )  # fmt: skip
     if as_json:
         print(to_json(built.manifest.to_dict()))
@@ -190,7 +190,7 @@ def senses(
     (occurrences, num_found), elmo = corpus.find(word, model, max_occurrences, seed)
     result = induce_senses(
         elmo, word, occurrences, num_found=num_found, layer=layer, num_senses=num_senses, num_typical=contexts,
-        seed=seed, progress=True,
+        seed=seed, show_progress_bar=True,
     )  # fmt: skip
     print(to_json(result.to_dict()) if json else "\n".join(_describe_senses(result, detected=num_senses is None)))
 

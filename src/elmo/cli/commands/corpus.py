@@ -49,8 +49,8 @@ def prepare(
 
     with resumable():
         corpus = preparation.prepare(
-            inputs, output, column=settings.pop("field", "text"), **settings, workers=workers, force=force,
-            progress=True,
+            inputs, output, column=settings.pop("field", "text"), **settings, num_workers=workers, force=force,
+            show_progress_bar=True,
         )  # fmt: skip
     counts: dict[str, Any] = corpus.manifest["counts"]
     if as_json:

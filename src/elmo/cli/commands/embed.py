@@ -88,9 +88,9 @@ class VectorOptions(ModelOptions):
         with resumable():
             vectors = embed_files(
                 model, files, output, settings, input_format=self.input_format, on_error=self.on_error or "stop",
-                workers=self.workers if on_ray else num_workers,
-                threads=self.threads if on_ray else num_workers * num_threads,
-                engine=self.engine or "local", address=self.address, force=self.force, progress=True,
+                num_workers=self.workers if on_ray else num_workers,
+                num_threads=self.threads if on_ray else num_workers * num_threads,
+                engine=self.engine or "local", address=self.address, force=self.force, show_progress_bar=True,
             )  # fmt: skip
         counts = vectors.counts
         say(

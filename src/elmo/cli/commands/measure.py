@@ -130,7 +130,7 @@ def probe(
     columns = read_pairs(column, "--column")
     result = run_probe(
         model.open(), kind, train=train, test=test, format=file_format, columns=columns, sense_index=sense_index,
-        seeds=range(seeds), max_train_words=max_train_words, progress=True,
+        seeds=range(seeds), max_train_words=max_train_words, show_progress_bar=True,
     )  # fmt: skip
     print(to_json(result.to_dict()) if json else "\n".join(_describe_probe(result)))
 

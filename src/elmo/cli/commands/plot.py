@@ -64,7 +64,7 @@ def map(
     check_output(output)
     (occurrences, _), elmo = corpus.find(word, model, max_occurrences, seed)
     layers = [choose_layer(layer, elmo)]
-    sense_map = map_senses(elmo, occurrences, layers=layers, seed=seed, progress=True)
+    sense_map = map_senses(elmo, occurrences, layers=layers, seed=seed, show_progress_bar=True)
     draw_senses(sense_map, output)
     say(f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {len(sense_map.names)} group(s).")
 

@@ -179,7 +179,7 @@ def train(
         if unused := given_flags(except_for="--resume --json --threads"):
             raise InputError(f"--resume continues with the settings of the run, so it takes no {unused}.")
         with resumable(lambda: _resuming(resume)):
-            return _report(tasks.resume(resume, progress=True), as_json=as_json)
+            return _report(tasks.resume(resume, show_progress_bar=True), as_json=as_json)
     if family is None or train is None or output is None:
         raise InputError("Give FAMILY, --train FILE and --output RUN for a new run, or --resume RUN for an old one.")
     if "words.kinds" in settings:
@@ -187,7 +187,7 @@ def train(
         settings["words.kinds"] = [] if kinds == ["none"] else kinds
     changes = {**settings, **options.read_changes(set_)}
     files: dict[str, Any] = {"kind": family, "dev": dev, "test": test, "model": model, "output": output}
-    files |= {"settings": changes, "options": _read_options(data, threads), "progress": True}
+    files |= {"settings": changes, "options": _read_options(data, threads), "show_progress_bar": True}
     if not compare:
         if compared != ComparisonOptions():
             raise InputError("--variants, --seeds, --fractions and --keep-runs need --compare.")

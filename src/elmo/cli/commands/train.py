@@ -63,14 +63,14 @@ def train(
         raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to resume one.")
     with resumable(lambda: ["train", "--resume", str(folder)] if (folder / RUN_FILE).exists() else None):
         if corpus is None:
-            result = launch.resume_training(folder, device=device, progress=True)
+            result = launch.resume_training(folder, device=device, show_progress_bar=True)
         else:
             changes = options.read_changes(set_)
             distilled = {"model": teacher, "words": teacher_words, "sentences": teacher_sentences}
             changes |= {f"teacher.{name}": value for name, value in distilled.items() if value is not None}
             result = launch.train(
                 corpus, folder, preset=preset, config=config, changes=changes, validation=validation or (),
-                init=init, device=device, progress=True,
+                init=init, device=device, show_progress_bar=True,
             )  # fmt: skip
     _report(result)
 
