@@ -7,7 +7,7 @@ from elmo import Elmo
 from elmo.config import EncoderConfig, ModelConfig, SoftmaxConfig, TokenizationConfig, WordConfig
 from elmo.corpus.prepare import prepare
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.fusion import fuse
+from elmo.fusion.fuse import fuse
 
 FRUIT = ["香蕉", "葡萄", "水果", "果汁", "好吃", "甜"]
 PHONES = ["手机", "电脑", "屏幕", "软件", "公司", "新款"]

@@ -18,7 +18,7 @@ from elmo.checkpoint.derived import average
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.open import open_checkpoint
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.fusion import find_common_directions, fit_map
+from elmo.fusion.fuse import find_common_directions, fit_map
 
 name, other, share, corpus, output = sys.argv[1:6]
 first = open_checkpoint(name)

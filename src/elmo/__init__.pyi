@@ -8,7 +8,7 @@ from .errors import CheckpointError as CheckpointError
 from .errors import ConfigError as ConfigError
 from .errors import ElmoError as ElmoError
 from .errors import InputError as InputError
-from .fusion import fuse as fuse
+from .fusion.fuse import fuse as fuse
 from .layer import ElmoLayer as ElmoLayer
 from .model import Elmo as Elmo
 from .nn.scalar_mix import ScalarMix as ScalarMix

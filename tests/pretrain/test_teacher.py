@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from elmo import ConfigError
-from elmo.corpus.static_vectors import StaticVectors
+from elmo.fusion.static_vectors import StaticVectors
 from elmo.pretrain.teacher import Teacher, join_static_vectors
 
 from .tiny_encoder import save_decoder, save_encoder, save_roberta

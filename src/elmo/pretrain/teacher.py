@@ -20,10 +20,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
-from elmo.corpus.static_vectors import StaticVectors
 from elmo.errors import ConfigError, first_line
 from elmo.extras import require
 from elmo.files.durable import replace_file
+from elmo.fusion.static_vectors import StaticVectors
 from elmo.pretrain.settings import TeacherSettings
 
 MAX_PIECES = 512  # in one sentence

@@ -92,7 +92,7 @@ def static(
       elmo static corpus --teacher sentence-transformers/all-MiniLM-L6-v2 --output vectors.txt
     """
     from elmo.corpus.prepared import PreparedCorpus
-    from elmo.corpus.static_vectors import make_static_vectors, write_static_vectors
+    from elmo.fusion.static_vectors import make_static_vectors, write_static_vectors
 
     opened = PreparedCorpus.open(corpus)
     encoder = None
@@ -147,7 +147,7 @@ def fuse(
         )
     check_folder(output)
     from elmo.corpus.prepared import PreparedCorpus
-    from elmo.fusion import fuse as add_context
+    from elmo.fusion.fuse import fuse as add_context
 
     opened = PreparedCorpus.open(corpus)
     elmo = files.open_named(model)

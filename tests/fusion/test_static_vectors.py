@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from elmo.corpus import static_vectors
 from elmo.corpus.prepare import prepare as prepare_corpus
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.corpus.static_vectors import (
+from elmo.errors import InputError
+from elmo.fusion import static_vectors
+from elmo.fusion.static_vectors import (
     count_pairs,
     count_words,
     make_static_vectors,
     read_static_vectors,
     write_static_vectors,
 )
-from elmo.errors import InputError
 from tests.two_topics import MONEY, RIVER
 
 

@@ -13,7 +13,7 @@ from elmo import CheckpointError, ConfigError, Elmo, InputError, fuse
 from elmo.checkpoint.checkpoint import fingerprint as bilm_hash
 from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
 from elmo.config import ContextConfig
-from elmo.corpus.static_vectors import StaticVectors
+from elmo.fusion.static_vectors import StaticVectors
 from tests.checkpoint import bilm_files, manylangs_files
 from tests.language_models import make_language_model
 

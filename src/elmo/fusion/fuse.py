@@ -18,7 +18,8 @@ from elmo.checkpoint.derived import derived_card
 from elmo.checkpoint.weights import Float32
 from elmo.config import NEW_CONTEXT, ContextConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
-from elmo.corpus.static_vectors import (
+from elmo.errors import ConfigError, InputError
+from elmo.fusion.static_vectors import (
     COUNTING_WINDOW,
     DIM,
     FREQUENCY,
@@ -27,7 +28,6 @@ from elmo.corpus.static_vectors import (
     make_static_vectors,
     read_static_vectors,
 )
-from elmo.errors import ConfigError, InputError
 from elmo.inference.context import StaticTable
 from elmo.model import Elmo
 
@@ -65,6 +65,8 @@ def fuse(
     much as a rare one. Character-level models want a wider window, no decay and a higher frequency. `advance` is
     called with the number of tokens counted. An older context layer is replaced.
     """
+    if not 0 < frequency <= 1:
+        raise ConfigError(f"frequency is {frequency}; it must be above 0 and at most 1.")
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
     for name, value in (("dim", dim), ("counting_window", counting_window)):
         if vectors is not None and value is not None:
@@ -79,8 +81,6 @@ def fuse(
         static = vectors
     else:
         static = read_static_vectors(vectors, opened, num_words=num_words, lowercase=lowercase)
-    if not 0 < frequency <= 1:
-        raise ConfigError(f"frequency is {frequency}; it must be above 0 and at most 1.")
     settings = {"focus": focus, "decay": decay, "share": share, "substitutes": substitutes, "word": word}
     layer = _make_layer(model, static, frequency, window=window, **settings)
     return _with_context(model, find_common_directions(model, layer, opened, seed))
@@ -153,10 +153,10 @@ def fit_map(encoded: Float32, vectors: Float32) -> tuple[Float32, Float32]:
     return fitted.astype(np.float32), (target_center - center @ fitted).astype(np.float32)
 
 
-def _is_same_table(one: ContextLayer, other: ContextLayer) -> bool:
+def _is_same_table(old: ContextLayer, new: ContextLayer) -> bool:
     """Return whether two layers have the same static vectors in int8, up to the rounding of a text file."""
-    vectors, others = (np.asarray(layer.arrays["vectors"], dtype=np.float32) for layer in (one, other))
-    return one.words == other.words and vectors.shape == others.shape and bool(abs(vectors - others).mean() < 1)
+    before, after = (np.asarray(layer.arrays["vectors"], dtype=np.float32) for layer in (old, new))
+    return old.words == new.words and before.shape == after.shape and bool(abs(before - after).mean() < 1)
 
 
 def _with_context(model: Elmo, layer: ContextLayer) -> Elmo:
