@@ -62,6 +62,19 @@ def test_a_file_added_to_a_finished_folder_survives_force(tiny_model, text_file,
     assert (tmp_path / "out" / "part-99999.parquet").read_text() == "mine"
 
 
+def test_an_index_is_kept_with_its_vectors_and_removed_with_them(tiny_model, text_file, tmp_path):
+    index = tmp_path / "out" / "index"
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    index.mkdir()
+    (index / "words.json").touch()
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
+    assert (index / "words.json").exists()
+    with text_file.open("a") as file:
+        file.write("one more sentence\n")
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, force=True)
+    assert not index.exists()
+
+
 def test_a_manifest_that_names_files_outside_is_damaged(tiny_model, text_file, tmp_path):
     embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())

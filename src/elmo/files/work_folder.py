@@ -42,6 +42,7 @@ class FolderKind:
     own: re.Pattern[str]  # names of the files that belong to such a folder
     is_valid: Callable[[dict[str, Any]], bool]  # whether a manifest states everything that is read of it
     list_files: Callable[[dict[str, Any]], FileRecords]  # all files of a manifest
+    derived: frozenset[str] = frozenset()  # names of what is computed from these files, and removed with them
 
     @contextmanager
     def locked(self, output: Path) -> Iterator[None]:
@@ -66,7 +67,8 @@ class FolderKind:
                     output.rmdir()
 
     def _list_own(self, output: Path) -> list[Path]:
-        return sorted(entry for entry in output.iterdir() if self.own.fullmatch(entry.name))
+        entries = sorted(output.iterdir())
+        return [entry for entry in entries if entry.name in self.derived or self.own.fullmatch(entry.name)]
 
     def _list_foreign(self, output: Path) -> list[str]:
         """Return the names of files that no run wrote."""
@@ -78,7 +80,7 @@ class FolderKind:
             with suppress(InputError):  # the manifest of a finished folder lists its files
                 if not self._is_begun(output) and (manifest := self.read_manifest(output)):
                     own = [Path(name).parts[0] for name in self.list_files(manifest)]
-            names -= {MANIFEST, *own}
+            names -= {MANIFEST, *own, *self.derived}
         return sorted(names)
 
     def _is_begun(self, folder: Path) -> bool:

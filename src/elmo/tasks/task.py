@@ -197,6 +197,11 @@ class Task:
         labels = self.description.labels
         return list(labels.get("tags") or labels.get("labels") or ())
 
+    @property
+    def mixing_weights(self) -> list[dict[str, Any]]:
+        """The learned s_j ("weights", which sum to 1) and γ ("gamma") of each mix, that of the input first."""
+        return self._predictor.network.mixing_weights
+
     def tokenize(self, text: str) -> list[Word]:
         """Return the words of a text with their offsets, split like those of training."""
         return self.read.tokenizer(self.family)(text)

@@ -297,7 +297,6 @@ class _Run:
     def measure(self, folder: Path, state: FitState, started: float) -> TaskResult:
         """Return the scores of the trained network."""
         predictor, test = self.predictor, self._shared.splits.test
-        mixes = cast(Sequence[ScalarMix], predictor.network.mixes or ())
         dev = predictor.evaluate(self.dev) if self.dev else state.history[-1]["dev"]
         num_measured = len(self.dev) or len(self._train)
         if num_measured < FEW_TO_MEASURE:
@@ -311,7 +310,7 @@ class _Run:
             predictor.metric,
             dev,
             predictor.evaluate(test) if test else None,
-            [{"weights": mix.normalized_weights().tolist(), "gamma": mix.gamma.item()} for mix in mixes],
+            predictor.network.mixing_weights,
             len(self._train),
             state.best_epoch,
             state.history,

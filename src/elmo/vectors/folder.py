@@ -15,6 +15,7 @@ from elmo.vectors.formats import Layout, part_stem
 from elmo.vectors.settings import DType, FileFormat, Unit
 
 WORK, REJECTS = ".job", "rejects.jsonl"
+INDEX = "index"  # the subfolder that analysis/index.py writes
 _PART_FIELDS = ("number", "first_index", "num_rows", "num_written", "num_words", "num_vectors")
 Reject = dict[str, Any]  # index in the input, number of its file (source), number of its line or row there, reason
 
@@ -140,6 +141,7 @@ VECTORS = FolderKind(
     own=re.compile(rf"part-\d{{5,}}\..+|{re.escape(REJECTS)}"),
     is_valid=_is_valid,
     list_files=lambda values: Manifest(values).files,
+    derived=frozenset({INDEX}),
 )
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, cast
 from torch import Tensor, nn
 
 from elmo.layer import ElmoLayer, LayerMixes
+from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.examples import Words
 from elmo.tasks.families.networks import Batcher, Encoder
 from elmo.tasks.settings import TaskSettings
@@ -37,6 +38,12 @@ class TaskNetwork(nn.Module):
     def mixes(self) -> LayerMixes | None:
         """The module that mixes the layers, if ELMo enters at all."""
         return self.elmo.mixes if isinstance(self.elmo, ElmoLayer) else self.elmo
+
+    @property
+    def mixing_weights(self) -> list[dict[str, Any]]:
+        """The learned s_j ("weights") and γ ("gamma") of each mix; none without ELMo."""
+        mixes = cast(Sequence[ScalarMix], self.mixes or ())
+        return [{"weights": mix.normalized_weights().tolist(), "gamma": mix.gamma.item()} for mix in mixes]
 
     def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
         """Return the mean loss of a batch."""
