@@ -8,7 +8,7 @@ import pytest
 from elmo import Elmo
 from elmo.checkpoint.components import ContextLayer
 from elmo.config import ContextConfig
-from elmo.kernels.meaning import quantize_rows
+from elmo.kernels.int8 import quantize_rows
 from tests.language_models import VOCABULARY, make_language_model
 
 DIM = 16

@@ -7,6 +7,7 @@ import pytest
 
 from elmo.kernels import library as library_module
 from elmo.kernels import meaning
+from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.library import VARIANTS, KernelError, find_library
 
 DIM, TOP_DIM, NUM_WORDS, NUM_TOKENS, NUM_CANDIDATES = 24, 12, 50, 9, 20
@@ -29,7 +30,7 @@ def make_inputs(*, shared=True, seed=0):
     draw = np.random.default_rng(seed)
 
     def rows(number, dim):
-        return meaning.quantize_rows(draw.normal(size=(number, dim)) / np.sqrt(dim))
+        return quantize_rows(draw.normal(size=(number, dim)) / np.sqrt(dim))
 
     softmax, scales = rows(NUM_WORDS, TOP_DIM // 2 if shared else TOP_DIM)
     candidates = meaning.Candidates(*rows(NUM_WORDS, DIM), softmax)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from elmo.checkpoint.tensors import Array
 from elmo.errors import CheckpointError
+from elmo.kernels.int8 import quantize_rows
 
 Float32: TypeAlias = npt.NDArray[np.float32]
 Weights: TypeAlias = Mapping[str, Float32]
@@ -21,10 +22,8 @@ Weights: TypeAlias = Mapping[str, Float32]
 Storage: TypeAlias = Literal["float32", "float16", "compact"]
 LARGEST_WEIGHT = 1e6  # products of larger ones overflow; trained weights stay far below
 MAX_NAMES_IN_MESSAGE = 5
-_LEVELS = 127  # of 8-bit numbers, on each side of zero
 _SOFTMAX_WEIGHT = "softmax.weight"
 _SCALE = ".scale"  # ends the name of the array with the scale of each row of an 8-bit matrix
-_SMALLEST_SCALE = 1e-30
 _FLOAT32, _FLOAT16, _INT8 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.int8)
 
 
@@ -168,7 +167,7 @@ def store(weights: Weights, storage: Storage) -> dict[str, Array]:
     stored: dict[str, Array] = {}
     for name, weight in weights.items():
         if storage == "compact" and name == _SOFTMAX_WEIGHT:
-            stored[name], stored[name + _SCALE] = quantize(weight, smallest=_SMALLEST_SCALE)
+            stored[name], stored[name + _SCALE] = quantize_rows(weight)
         else:
             with np.errstate(over="ignore"):
                 stored[name] = weight.astype(np.float16)
@@ -178,15 +177,6 @@ def store(weights: Weights, storage: Storage) -> dict[str, Array]:
                     "can be stored); save the model in float32."
                 )
     return stored
-
-
-def quantize(
-    matrix: Float32, *, smallest: float = float(np.finfo(np.float32).tiny)
-) -> tuple[npt.NDArray[np.int8], Float32]:
-    """Return a matrix as int8 and the scale of each of its rows; `smallest` stands for the largest of zeros."""
-    largest = np.maximum(np.abs(matrix).max(axis=1, initial=0), np.float32(smallest))
-    scales = (largest / np.float32(_LEVELS)).astype(np.float32)
-    return np.rint(matrix / scales[:, None]).astype(np.int8), scales
 
 
 def list_some(phrases: list[str]) -> str:

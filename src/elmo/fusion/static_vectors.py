@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.checkpoint.components import ContextLayer
-from elmo.checkpoint.weights import Float32, quantize
+from elmo.checkpoint.weights import Float32
 from elmo.config import ContextConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.errors import InputError
 from elmo.extras import require
+from elmo.kernels.int8 import quantize_rows
 from elmo.text.vocabulary import read_word_vectors
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
@@ -57,7 +58,7 @@ class StaticVectors:
         As context, the rarest word has the weight 1, and a word of the relative `frequency` half of that.
         """
         num_words, dim = self.vectors.shape
-        quantized, scales = quantize(self.vectors)
+        quantized, scales = quantize_rows(self.vectors)
         weights = frequency / (frequency + self.frequencies)
         weights /= weights.max()  # in a small corpus all words are frequent
         own: dict[str, npt.NDArray[Any]] = {

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.checkpoint.components import ContextLayer
-from elmo.kernels.meaning import Tokens, quantize_rows
+from elmo.kernels.int8 import quantize_rows
+from elmo.kernels.meaning import Tokens
 from elmo.text.units import Tokenization
 
 Array = npt.NDArray[np.float32]

@@ -13,6 +13,7 @@ from elmo.inference.context import NO_ROW, Span, StaticTable
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import Softmaxes
 from elmo.inference.workers import ForkSafeLock
+from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.library import align, find_library
 from elmo.kernels.meaning import (
     Candidates,
@@ -22,7 +23,6 @@ from elmo.kernels.meaning import (
     Tokens,
     find_meanings,
     find_nearest,
-    quantize_rows,
 )
 from elmo.text.batch import CharBatch
 from elmo.text.vocabulary import Vocabulary

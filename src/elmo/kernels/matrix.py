@@ -10,13 +10,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.library import KernelError, Library, MatrixStruct, address_of, find_library
 
 Array = npt.NDArray[np.float32]
 Multiply: TypeAlias = Callable[[Array], Array]  # (N, I) -> (N, O)
 
-LEVELS = 127  # of 8 bits, on each side of zero
-_SMALLEST_SCALE = np.float32(1e-30)
 _BYTES_TOGETHER = 4  # inputs that one instruction multiplies and adds up
 
 
@@ -35,8 +34,8 @@ class NumpyMatrix:
         weight = np.asarray(weight, dtype=np.float32)
         self._scales: Array | None = None
         if int8:
-            self._scales = _scale_rows(weight)
-            weight = np.rint(weight / self._scales[:, None])
+            rounded, self._scales = quantize_rows(weight)
+            weight = rounded.astype(np.float32)
         self._weight: Array = np.ascontiguousarray(weight.T)
         self._bias = None if bias is None else np.asarray(bias, dtype=np.float32)
 
@@ -45,8 +44,8 @@ class NumpyMatrix:
         if self._scales is None:
             product = inputs @ self._weight
         else:
-            scales = _scale_rows(inputs)
-            product = np.rint(inputs / scales[:, None]) @ self._weight
+            rounded, scales = quantize_rows(inputs)
+            product = rounded.astype(np.float32) @ self._weight
             product *= scales[:, None] * self._scales
         if self._bias is not None:
             product += self._bias
@@ -104,8 +103,7 @@ class PackedMatrix:
             self.struct.float16 = self._keep(half).ctypes.data
 
     def _pack_bytes(self, panels: Array) -> None:
-        scales = _scale_rows(panels)  # (P, panel)
-        rounded = np.rint(panels / scales[..., None]).astype(np.int8)
+        rounded, scales = quantize_rows(panels)  # (P, panel, I) and (P, panel)
         rounded = np.pad(rounded, ((0, 0), (0, 0), (0, -rounded.shape[2] % _BYTES_TOGETHER)))
         together = rounded.reshape(*rounded.shape[:2], -1, _BYTES_TOGETHER).transpose(0, 2, 1, 3)
         sums = rounded.sum(axis=2, dtype=np.int32) * np.int32(self._library.input_levels + 1)
@@ -116,13 +114,6 @@ class PackedMatrix:
     def _keep(self, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
         self._kept.append(np.ascontiguousarray(array))
         return self._kept[-1]
-
-
-def _scale_rows(rows: Array) -> Array:
-    """Return what one level of 8 bits stands for in each row, the last axis."""
-    peaks = np.maximum(np.abs(rows).max(axis=-1, initial=0), _SMALLEST_SCALE)
-    scales: Array = peaks / np.float32(LEVELS)
-    return scales
 
 
 def _cut_panels(weight: Array, num_groups: int, panel: int) -> Array:

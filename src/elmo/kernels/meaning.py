@@ -10,11 +10,11 @@ import ctypes
 import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.library import KernelError, Library, address_of
 
 Array = npt.NDArray[np.float32]
@@ -266,9 +266,3 @@ def _find_substitutes(
 def _shrink(vector: Array, shrinkage: float) -> Array:
     scaled: Array = vector / np.maximum(np.sqrt(vector @ vector) + np.float32(shrinkage), _TINY)
     return scaled
-
-
-def quantize_rows(rows: npt.NDArray[Any]) -> tuple[Bytes, Array]:
-    """Return rows (n, d) in int8, and the scale of each."""
-    scales: Array = np.maximum(np.abs(rows).max(axis=1), _TINY).astype(np.float32) / np.float32(127)
-    return np.rint(rows / scales[:, None]).astype(np.int8), scales

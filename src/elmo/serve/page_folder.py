@@ -22,11 +22,12 @@ from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.derived import change_vocabulary
 from elmo.checkpoint.folder import FORMAT_NAME, FORMAT_VERSION
 from elmo.checkpoint.tensors import Array, write_tensors
-from elmo.checkpoint.weights import StoredWeights, quantize
+from elmo.checkpoint.weights import StoredWeights
 from elmo.config import EncoderConfig
 from elmo.errors import InputError
 from elmo.files.durable import atomic_write, check_parent, remove
 from elmo.inference.layers import LayerName
+from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
 from elmo.serve.served import Served, ServedModel, describe_card
 from elmo.text.sentence_input import read_marked
@@ -37,7 +38,6 @@ SOFTMAX = "softmax.safetensors"
 NAMES = (INDEX, MODELS, ANSWERS, OFFLINE, "page", "models")  # in the folder; a folder with others is not replaced
 PAGE_WORDS = 15_000  # with more, visitors load more, and meanings are hardly better
 SHOWN_SUBSTITUTES = 8  # as in page/lists.js
-_SMALLEST_SCALE = 1e-30
 _PAGE_ONLY_FOR_SERVERS = ("docs.html", "docs.js", INDEX, OFFLINE)
 _POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; base-uri 'none'; "
@@ -171,7 +171,7 @@ def _shrink(name: str, array: Array) -> dict[str, Array]:
     if array.dtype == np.int8 or name.endswith(".scale"):
         return {name: array}
     if array.ndim == 2 and name.endswith("weight") and "embedding" not in name:
-        matrix, scales = quantize(np.asarray(array, dtype=np.float32), smallest=_SMALLEST_SCALE)
+        matrix, scales = quantize_rows(array)
         return {name: matrix, f"{name}.scale": scales}
     return {name: _halve(array)}
 

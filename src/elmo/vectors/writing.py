@@ -23,6 +23,7 @@ from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
 from elmo.files.work_folder import describe_output
 from elmo.files.workers import Call, ProgressCallback, RayWorkers, Workers, check_cluster, count_cores
+from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
 from elmo.vectors.folder import WORK, PartRecord, Reject, list_rejects, write_part_record
 from elmo.vectors.formats import PART_FORMATS, Arrays, Block, Layout, Span
@@ -31,7 +32,6 @@ from elmo.vectors.settings import DType, VectorSettings
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
 # many workers share the cores.
 THREADS_PER_WORKER = 2
-_LARGEST_INT8 = 127
 _LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
 _MOST_WORDS = 1 << 20  # of a row
 _ROWS_AT_ONCE, _WORDS_AT_ONCE = 1024, 32_768  # bounds the memory of a block's vectors
@@ -293,14 +293,14 @@ class RowEmbedder:
             vectors = self._model.encode(
                 words, pooling=settings.pooling, normalize_embeddings=settings.normalize, layers=layers
             )
-            return Block(rows, [1] * len(rows), quantize(vectors, settings.dtype))
+            return Block(rows, [1] * len(rows), store_vectors(vectors, settings.dtype))
         if settings.unit == "spans":
             arrays = self._model.embed_spans(words, [row["spans"] for row in rows], layers=layers)
         else:
             embedded = self._model.embed(words, layers=layers)
             # All layers: (T, L+1, 2D).
             arrays = [array.transpose(1, 0, 2) if array.ndim == 3 else array for array in embedded]
-        return Block(rows, list(map(len, arrays)), quantize(np.concatenate(arrays), settings.dtype))
+        return Block(rows, list(map(len, arrays)), store_vectors(np.concatenate(arrays), settings.dtype))
 
 
 class _RowError(Exception):
@@ -315,14 +315,11 @@ def make_layout(model: Elmo, settings: VectorSettings) -> Layout:
     return Layout(settings.unit, settings.dtype, shape)
 
 
-def quantize(vectors: npt.NDArray[np.float32], dtype: DType) -> Arrays:
+def store_vectors(vectors: npt.NDArray[np.float32], dtype: DType) -> Arrays:
     """Return the numbers to store and, for int8, the scale of each vector."""
     if dtype == "float32":
         return {"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}
     if dtype == "float16":
         return {"vectors": np.clip(vectors, -_LARGEST_FLOAT16, _LARGEST_FLOAT16).astype(np.float16)}
-    largest = np.abs(vectors).max(axis=-1, initial=0.0)
-    scales = (largest / _LARGEST_INT8).astype(np.float32)
-    divisors = np.where(scales > 0, scales, 1)[..., None]
-    rounded = np.rint(vectors / divisors).clip(-_LARGEST_INT8, _LARGEST_INT8)
-    return {"vectors": rounded.astype(np.int8), "scales": scales}
+    rounded, scales = quantize_rows(vectors)
+    return {"vectors": rounded, "scales": scales}

@@ -161,15 +161,16 @@ function missing(name) {
 function bytesOf(arrays, name) {
   const { dtype, shape, data } = arrays.get(name) ?? missing(name);
   if (dtype === "I8") return { bytes: data, scales: floatsOf(arrays, `${name}.scale`), numRows: shape[0], size: shape[1] };
-  return quantize(floatsOf(arrays, name), shape[1], 1e-30);
+  return quantize(floatsOf(arrays, name), shape[1]);
 }
 
 const TINY = 1.1754943508222875e-38;
+const SMALLEST_PEAK = 1e-30; // of a row of zeros, so that no scale is zero
 
-function quantize(values, size, smallest = TINY) {
+function quantize(values, size) {
   const numRows = values.length / size, bytes = new Int8Array(values.length), scales = new Float32Array(numRows);
   for (let row = 0, start = 0; row < numRows; row++, start += size) {
-    let peak = smallest;
+    let peak = SMALLEST_PEAK;
     for (let i = start; i < start + size; i++) peak = Math.max(peak, Math.abs(values[i]));
     const scale = (scales[row] = Math.fround(Math.fround(peak) / 127));
     for (let i = start; i < start + size; i++) bytes[i] = roundToEven(Math.fround(values[i] / scale));
