@@ -4,15 +4,9 @@ import numpy as np
 import pytest
 
 from elmo.kernels.characters import CharNetwork, CharWeights, CompiledCharNetwork
-from elmo.kernels.lstm import (
-    CompiledStack,
-    LayerWeights,
-    NumpyStack,
-    Window,
-    lstm_cell_backward,
-    lstm_cell_forward,
-)
+from elmo.kernels.lstm import CompiledStack, LayerWeights, NumpyStack, Window
 from elmo.kernels.matrix import NumpyMatrix, PackedMatrix
+from elmo.nn.kernels import lstm_cell_backward, lstm_cell_forward
 
 STRANGE = [np.nan, np.inf, -np.inf]
 pytestmark = pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")

@@ -153,52 +153,13 @@ def make_table(embedding: Array, filters: Sequence[Array]) -> Array:
 class CharTable:
     """A table laid out for the library, and the bias (F,) of its filters of shape (channels, d, width)."""
 
-    def __init__(self, library: Library, table: Array, bias: Array, filters: Sequence[Sequence[int]]) -> None:
-        self._library = library
+    def __init__(self, table: Array, bias: Array, filters: Sequence[Sequence[int]]) -> None:
         self.table, self.bias = np.ascontiguousarray(table), np.ascontiguousarray(bias)
         self._widths = np.array([width for _, _, width in filters], dtype=np.int64)
         self._channels = np.array([channels for channels, _, _ in filters], dtype=np.int64)
         row_size = int((self._widths * self._channels).sum())
         address_of(self.table, "table", np.float32, (len(table), row_size))
         address_of(self.bias, "bias", np.float32, (int(self._channels.sum()),))
-
-    def pool(self, char_ids: Ids, num_starts: Ids, starts: Array | None = None) -> Array:
-        """Return each filter's maximum plus bias, (U, F), over the windows that start in a word's first places.
-
-        `char_ids` (U, C), `num_starts` (U,); windows end at the last character. `starts` (U, F) receives where the
-        largest windows start.
-        """
-        num_words, num_characters = char_ids.shape
-        check_ids(char_ids, len(self.table))
-        shape = (num_words, len(self.bias))
-        features = np.empty(shape, dtype=np.float32)
-        struct = self.describe(num_characters)
-        self._library.convolve(
-            ctypes.addressof(struct),
-            address_of(char_ids, "char_ids", np.int64, (num_words, num_characters)),
-            address_of(num_starts, "num_starts", np.int64, (num_words,)),
-            num_words,
-            features.ctypes.data,
-            None if starts is None else address_of(starts, "starts", np.float32, shape),
-        )
-        return features
-
-    def pool_back(self, char_ids: Ids, starts: Array, grad_features: Array) -> Array:
-        """Return the gradient of the table, given where the largest windows started."""
-        num_words, num_characters = char_ids.shape
-        check_ids(char_ids, len(self.table))
-        shape = (num_words, len(self.bias))
-        grad_table = np.zeros_like(self.table)
-        struct = self.describe(num_characters)
-        self._library.convolve_back(
-            ctypes.addressof(struct),
-            address_of(char_ids, "char_ids", np.int64, (num_words, num_characters)),
-            num_words,
-            address_of(starts, "starts", np.float32, shape),
-            address_of(grad_features, "grad_features", np.float32, shape),
-            grad_table.ctypes.data,
-        )
-        return grad_table
 
     def describe(self, num_characters: int) -> CharTableStruct:
         """Return the struct for words of so many characters."""
@@ -216,7 +177,7 @@ class CompiledCharNetwork:
     def __init__(self, library: Library, weights: CharWeights, *, int8: bool) -> None:
         self._library = library
         table = make_table(weights.embedding, weights.filters)
-        self._table = CharTable(library, table, weights.bias, [weight.shape for weight in weights.filters])
+        self._table = CharTable(table, weights.bias, [weight.shape for weight in weights.filters])
         self._highways = [PackedMatrix(library, *highway, int8=int8) for highway in weights.highways]
         self._projection = None if weights.projection is None else PackedMatrix(library, *weights.projection, int8=int8)
         self._is_tanh = weights.is_tanh

@@ -1,7 +1,6 @@
 """LSTM layers over packed rows: all layers and steps, and the mix of layers, of both directions in one call.
 
 Packed rows are words step by step, without padding: of all sentences the first word, then the second, and so on.
-Also what an LSTM step of training does between its matrix multiplications, forward and backward.
 """
 
 import ctypes
@@ -360,72 +359,3 @@ def _last_rows(counts: Indices) -> Indices:
     starts = np.cumsum(counts) - counts
     rows: Indices = starts[lengths - 1] + np.arange(counts[0])
     return rows
-
-
-# Training. Arrays that are multiplied are float32, or bfloat16 as the uint16 of its bits.
-
-
-def lstm_cell_forward(
-    library: Library,
-    from_inputs: npt.NDArray[Any],
-    from_state: npt.NDArray[Any],
-    bias: Array,
-    previous: Array,
-    keep: Array,
-    cell_clip: float | None,
-    gates: Array,
-    cell: Array,
-    tanh_c: Array,
-    h: npt.NDArray[Any],
-) -> None:
-    """Write the gates' activations (B, 4H), the cell, its tanh and the output, all three (B, H).
-
-    i, f, g, o = activations of from_inputs + from_state + bias; cell = clip(f · keep · previous + i · g),
-    tanh_c = tanh(cell), h = o · tanh_c; `keep` (B,). from_inputs, from_state and h share one dtype, float32 or
-    bfloat16; everything else is float32. `gates` may be the same memory as from_inputs.
-    """
-    num_rows, cell_dim = cell.shape
-    one, four, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), h.dtype.type
-    library.train_forward(
-        num_rows, cell_dim, _is_narrow(h),
-        address_of(from_inputs, "from_inputs", dtype, four), address_of(from_state, "from_state", dtype, four),
-        address_of(bias, "bias", np.float32, four[1:]), address_of(previous, "previous", np.float32, one),
-        address_of(keep, "keep", np.float32, one[:1]), math.inf if cell_clip is None else cell_clip,
-        address_of(gates, "gates", np.float32, four), address_of(cell, "cell", np.float32, one),
-        address_of(tanh_c, "tanh_c", np.float32, one), address_of(h, "h", dtype, one),
-    )  # fmt: skip
-
-
-def lstm_cell_backward(
-    library: Library,
-    gates: Array,
-    previous: Array,
-    keep: Array,
-    cell: Array,
-    tanh_c: Array,
-    grad_h: npt.NDArray[Any],
-    cell_clip: float | None,
-    grad_cell: Array,
-    grad_gates: npt.NDArray[Any],
-    grad_bias: Array,
-) -> None:
-    """Write the gradient of the gates' sums (B, 4H), add it to the bias's, turn the cell's into `previous`'s.
-
-    grad_h and grad_gates share one dtype, float32 or bfloat16; everything else is float32.
-    """
-    num_rows, cell_dim = cell.shape
-    one, four, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), grad_gates.dtype.type
-    library.train_backward(
-        num_rows, cell_dim, _is_narrow(grad_gates), address_of(gates, "gates", np.float32, four),
-        address_of(previous, "previous", np.float32, one), address_of(keep, "keep", np.float32, one[:1]),
-        address_of(cell, "cell", np.float32, one), address_of(tanh_c, "tanh_c", np.float32, one),
-        address_of(grad_h, "grad_h", dtype, one), math.inf if cell_clip is None else cell_clip,
-        address_of(grad_cell, "grad_cell", np.float32, one), address_of(grad_gates, "grad_gates", dtype, four),
-        address_of(grad_bias, "grad_bias", np.float32, four[1:]),
-    )  # fmt: skip
-
-
-def _is_narrow(array: npt.NDArray[Any]) -> bool:
-    if array.dtype not in (np.float32, np.uint16):
-        raise KernelError(f"A training kernel takes float32, or bfloat16 as uint16, not {array.dtype}.")
-    return array.dtype == np.uint16

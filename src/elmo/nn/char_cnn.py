@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from elmo.kernels.characters import CharTable, fits_table
 from elmo.kernels.library import Library, find_library
 from elmo.nn import draw_normal, make_embedding, make_linear
+from elmo.nn.kernels import pool_characters, pool_characters_backward
 
 INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input through
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
@@ -97,7 +98,7 @@ def make_table(embedding: Tensor, filters: Sequence[Tensor]) -> Tensor:
 
 
 class TablePooling(torch.autograd.Function):
-    """CharTable.pool with gradients of the table and the bias."""
+    """pool_characters with gradients of the table and the bias."""
 
     @staticmethod
     def forward(
@@ -110,16 +111,20 @@ class TablePooling(torch.autograd.Function):
         num_starts: Tensor,
     ) -> Tensor:
         """Return the features (U, F) before the activation; `filters` are shapes (channels, d, width)."""
-        ctx.table = made = CharTable(library, table.detach().numpy(), bias.detach().numpy(), filters)
+        ctx.library = library
+        ctx.table = CharTable(table.detach().numpy(), bias.detach().numpy(), filters)
         char_ids = char_ids.contiguous()
         starts = torch.empty(len(char_ids), len(bias))
         ctx.save_for_backward(char_ids, starts)
-        return torch.from_numpy(made.pool(char_ids.numpy(), num_starts.contiguous().numpy(), starts.numpy()))
+        num_starts = num_starts.contiguous()
+        return torch.from_numpy(
+            pool_characters(library, ctx.table, char_ids.numpy(), num_starts.numpy(), starts.numpy())
+        )
 
     @staticmethod
     def backward(ctx: Any, grad_features: Tensor) -> Any:
         """Return the gradients of the table and the bias."""
         char_ids, starts = ctx.saved_tensors
         gradient = grad_features.contiguous().numpy()
-        grad_table = torch.from_numpy(ctx.table.pool_back(char_ids.numpy(), starts.numpy(), gradient))
-        return grad_table, grad_features.sum(dim=0), None, None, None, None
+        grad_table = pool_characters_backward(ctx.library, ctx.table, char_ids.numpy(), starts.numpy(), gradient)
+        return torch.from_numpy(grad_table), grad_features.sum(dim=0), None, None, None, None

@@ -13,9 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from elmo.kernels import lstm as kernels
 from elmo.kernels.library import Library, find_library
 from elmo.nn.encoder import EncoderState
+from elmo.nn.kernels import lstm_cell_backward, lstm_cell_forward
 
 
 class LstmState(EncoderState):
@@ -203,7 +203,7 @@ class LstmWindow(torch.autograd.Function):
             torch.mm(before_hidden[step], state_weight.t(), out=from_state)
             previous = cells[step - 1] if step else first_cell
             run_kernel(
-                kernels.lstm_cell_forward, library, from_inputs[step], from_state, bias, previous, keep[step],
+                lstm_cell_forward, library, from_inputs[step], from_state, bias, previous, keep[step],
                 cell_clip, gates[step], cells[step], tanh_c[step], h[step],
             )  # fmt: skip
             hidden = h[step] if projection_weight is None else h[step] @ projection_weight.t()
@@ -243,7 +243,7 @@ class LstmWindow(torch.autograd.Function):
                 grad_h = grad_h @ projection_weight
             previous = cells[step - 1] if step else first_cell
             run_kernel(
-                kernels.lstm_cell_backward, ctx.library, gates[step], previous, keep[step], cells[step], tanh_c[step],
+                lstm_cell_backward, ctx.library, gates[step], previous, keep[step], cells[step], tanh_c[step],
                 grad_h, ctx.cell_clip, grad_cell, grad_gates[step], grad_bias,
             )  # fmt: skip
             grad_hidden = (grad_gates[step] @ state_weight) * keep[step, :, None]
