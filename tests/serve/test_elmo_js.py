@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import runpy
 import shutil
 import subprocess
 from importlib.resources import files
@@ -15,12 +16,13 @@ from elmo import Elmo
 from elmo.checkpoint.components import SentenceHead
 from elmo.checkpoint.source import MODELS_FOLDER
 from elmo.config import SentenceConfig
-from elmo.kernels import build_wasm
 from elmo.serve.page_folder import write_model
 from elmo.text.tokenize import tokenize
 
 NODE = shutil.which("node")
 SCRIPT = files("elmo.serve") / "page" / "elmo.js"
+WASM = files("elmo.serve") / "page" / "elmo.wasm"
+BUILD_SCRIPT = Path(__file__).parents[2] / "packages" / "elmo-js" / "build_wasm.py"
 needs_node = pytest.mark.skipif(NODE is None, reason="node is not installed; elmo.js runs in it")
 ENGLISH = [
     "I went to the bank to deposit money",
@@ -64,9 +66,10 @@ def vectors_of(answer: dict) -> np.ndarray:
 
 
 def test_the_checked_in_wasm_is_that_of_the_sources():
-    content = build_wasm.OUTPUT.read_bytes()
+    content = WASM.read_bytes()
     assert len(content) < 100_000
-    assert build_wasm.source_hash().encode() in content, "run python src/elmo/kernels/build_wasm.py, which needs clang"
+    source_hash = runpy.run_path(str(BUILD_SCRIPT))["source_hash"]()
+    assert source_hash.encode() in content, "run python packages/elmo-js/build_wasm.py, which needs clang"
 
 
 @needs_node
@@ -144,7 +147,7 @@ def test_a_page_model_has_substitutes_in_meanings_and_a_sentence_head(tmp_path):
 @pytest.mark.skipif(not (shutil.which("clang") and shutil.which("wasm-ld")), reason="no clang with wasm-ld is here")
 def test_compiling_again_gives_the_same_vectors(tmp_path):
     (tmp_path / "elmo.js").write_bytes(Path(str(SCRIPT)).read_bytes())
-    build_wasm.build(tmp_path / "elmo.wasm")
+    runpy.run_path(str(BUILD_SCRIPT))["build"](tmp_path / "elmo.wasm")
     request = {"folder": str(MODELS_FOLDER / "en-small"), "calls": [["embed", ENGLISH[0], {"layers": "all"}]]}
     ((again,), (before,)) = (run(tmp_path, request, script) for script in (tmp_path / "elmo.js", SCRIPT))
     assert np.allclose(again["data"], before["data"], atol=1e-5)

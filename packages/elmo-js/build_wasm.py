@@ -1,4 +1,4 @@
-"""Compile csrc/wasm.c into serve/page/elmo.wasm, which is checked in: `python src/elmo/kernels/build_wasm.py`.
+"""Compile kernels/csrc/wasm.c into serve/page/elmo.wasm, which is checked in: `python packages/elmo-js/build_wasm.py`.
 
 It needs clang and wasm-ld (Debian: clang, lld), nothing else. The file contains the hash of its sources; a test
 fails when they have changed since. Installing the package never compiles it.
@@ -9,8 +9,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-SOURCES = Path(__file__).parent / "csrc"
-OUTPUT = Path(__file__).parents[1] / "serve" / "page" / "elmo.wasm"
+PACKAGE = Path(__file__).parents[2] / "src" / "elmo"
+SOURCES = PACKAGE / "kernels" / "csrc"
+OUTPUT = PACKAGE / "serve" / "page" / "elmo.wasm"
 FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-msimd128", "-mbulk-memory", "-Wall", "-Wextra")
 LINK_FLAGS = ("-nostdlib", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=262144")
 # There is no libc: what the kernels use of it are instructions.
