@@ -6,9 +6,9 @@ import pytest
 
 from elmo import InputError
 from elmo.tasks import load, resume, train
+from elmo.tasks.readers import read_examples
 from elmo.tasks.readers.records import to_source
 from elmo.tasks.settings import ReadSettings
-from elmo.tasks.shared_inputs import read_examples
 from tests.tasks.toys import ANIMALS, SMALL
 
 TEXTS = [f"look , a {animal} here" for animal in ANIMALS] * 4

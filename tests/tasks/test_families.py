@@ -10,8 +10,8 @@ from elmo import InputError, tasks
 from elmo.files.sources import Place
 from elmo.tasks import TaskOptions, load
 from elmo.tasks.examples import TaggedSentence, build_example
+from elmo.tasks.readers import read_examples
 from elmo.tasks.settings import ReadSettings
-from elmo.tasks.shared_inputs import read_examples
 from elmo.text.tokenize import tokenize
 from tests.tasks.toys import PLACES, SUFFIXES, small
 

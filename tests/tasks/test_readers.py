@@ -8,9 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from elmo import InputError
-from elmo.tasks.readers import open_reader
+from elmo.tasks.readers import open_reader, read_examples
 from elmo.tasks.settings import ReadSettings
-from elmo.tasks.shared_inputs import read_examples
 from tests.tasks.toys import write_toy
 
 CONLLU = """# sent_id = 1

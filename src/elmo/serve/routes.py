@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import dataclasses
 import math
 from functools import partial
 from typing import Any
@@ -17,7 +16,7 @@ from elmo.serve import schemas
 from elmo.serve.batching import Work
 from elmo.serve.errors import JsonResponse, Problem
 from elmo.serve.requests import ServiceOf
-from elmo.tasks.examples import locate_words
+from elmo.tasks.examples import describe_prediction
 
 router, tasks_router = APIRouter(), APIRouter()
 
@@ -155,7 +154,10 @@ async def predict(name: str, body: schemas.TaskRequest, service: ServiceOf) -> J
     service.check_words(texts, "items")
     words = [word for text in texts for word in text]
     predicted = await service.run(lambda: list(task.predict_examples(examples)), words)
-    predictions = [_describe_prediction(*pair) for pair in zip(body.items, predicted, strict=True)]
+    predictions = [
+        describe_prediction(prediction, item if isinstance(item, str) else None)
+        for item, prediction in zip(body.items, predicted, strict=True)
+    ]
     return JsonResponse({"task": name, "family": task.family, "predictions": predictions})
 
 
@@ -168,11 +170,3 @@ def _to_json(array: Array, encoding: str) -> Array | str:
     if encoding == "base64":
         return base64.b64encode(np.ascontiguousarray(array, dtype="<f4").data).decode("ascii")
     return np.ascontiguousarray(array)
-
-
-def _describe_prediction(item: Any, prediction: Any) -> Any:
-    described = dataclasses.asdict(prediction)
-    if "tags" in described:
-        described["spans"] = [{"type": label, "start": start, "end": end} for label, start, end in prediction.spans]
-        described["offsets"] = locate_words(prediction.words, item) if isinstance(item, str) else None
-    return described

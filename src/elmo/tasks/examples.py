@@ -5,7 +5,7 @@ A target of None is to be predicted. `record` is what the reader needs to write 
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from elmo.errors import InputError
@@ -246,17 +246,13 @@ def locate_words(words: Sequence[str], text: str) -> list[Span]:
     return offsets
 
 
-def describe_tags(prediction: TagPrediction, text: str | None) -> dict[str, Any]:
-    """Return tags as a JSON object; spans have ranges of words and, for a text, of characters (half-open)."""
-    offsets = None if text is None else locate_words(prediction.words, text)
-    spans = []
-    for name, start, end in prediction.spans:
-        span: dict[str, Any] = {"type": name, "start": start, "end": end}
-        if offsets is not None:
-            span["characters"] = (offsets[start][0], offsets[end - 1][1])
-        spans.append(span)
-    values = {} if text is None else {"input": text}
-    return {**values, "words": prediction.words, "tags": prediction.tags, "spans": spans, "offsets": offsets}
+def describe_prediction(prediction: Any, text: str | None) -> dict[str, Any]:
+    """Return a prediction as a JSON object; tags come with their spans and, for a text, the offsets of the words."""
+    values = asdict(prediction)
+    if isinstance(prediction, TagPrediction):
+        values["spans"] = [{"type": name, "start": start, "end": end} for name, start, end in prediction.spans]
+        values["offsets"] = None if text is None else locate_words(prediction.words, text)
+    return values
 
 
 def entry_of(target: SenseTarget) -> str:

@@ -1,5 +1,6 @@
 """Gold and predicted -> scores in percent, by scikit-learn and scipy, or by their published definitions."""
 
+import itertools
 import re
 import string
 from collections import Counter
@@ -57,6 +58,14 @@ def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, flo
         "accuracy": 100 * float(metrics.accuracy_score(gold, predicted)),
         "macro_f1": 100 * float(metrics.f1_score(gold, predicted, average="macro", zero_division=0)),
     }
+
+
+def score_tags(
+    gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, marks_spans: bool
+) -> dict[str, float]:
+    """Return the scores of the spans, if tags mark spans, and of all tags as labels."""
+    tags, predicted_tags = (list(itertools.chain.from_iterable(rows)) for rows in (gold, predicted))
+    return {**(score_spans(gold, predicted) if marks_spans else {}), **score_labels(tags, predicted_tags)}
 
 
 def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str, float]:

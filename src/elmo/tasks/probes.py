@@ -27,10 +27,9 @@ from elmo.progress import progress_bar
 from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, entry_of
 from elmo.tasks.fit import limit_threads
 from elmo.tasks.metrics import score_numbers
-from elmo.tasks.readers import open_reader
+from elmo.tasks.readers import open_reader, read_examples
 from elmo.tasks.readers.datasets import read_first_senses
 from elmo.tasks.settings import PairTarget, ReadSettings
-from elmo.tasks.shared_inputs import read_examples
 
 Array: TypeAlias = npt.NDArray[np.float32]
 Floats: TypeAlias = npt.NDArray[np.float64]

@@ -1,6 +1,5 @@
 """What several runs on the same inputs share: examples, word vectors, the frozen biLM and its layers on disk."""
 
-import logging
 import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -19,12 +18,9 @@ from elmo.tasks.families import choose_family
 from elmo.tasks.families.networks import WordList, read_pretrained
 from elmo.tasks.fit import TaskReport
 from elmo.tasks.layer_store import LayerStore
-from elmo.tasks.readers import open_reader
+from elmo.tasks.readers import read_examples
 from elmo.tasks.readers.datasets import read_first_senses
-from elmo.tasks.readers.records import list_files
-from elmo.tasks.settings import FitSettings, ReadSettings, Source, TaskInputs
-
-logger = logging.getLogger(__name__)
+from elmo.tasks.settings import FitSettings, ReadSettings, TaskInputs
 
 DEV_FRACTION, MIN_DEV = 0.1, 50  # of the training examples, set apart if there is no dev file
 _DEV_SEED = 20180215  # the same for all runs, so that runs with different seeds are measured alike
@@ -78,31 +74,6 @@ def read_splits(inputs: TaskInputs, report: TaskReport) -> Splits:
         for source in (inputs.dev, inputs.test)
     )
     return Splits(train, dev, test, detected)
-
-
-def read_examples(
-    source: Source,
-    family: str,
-    read: ReadSettings,
-    *,
-    trained: ReadSettings | None = None,
-) -> tuple[list[Any], ReadSettings]:
-    """Read all labelled examples of files or records, and return them with how they were read.
-
-    Of several files, the others are read like the first; `trained` is that of open_reader.
-    """
-    examples: list[Any] = []
-    name = source if isinstance(source, str) else source.name
-    is_pattern = isinstance(source, str) and not Path(source).is_dir()
-    for path in list_files(name) if is_pattern else [source]:
-        reader = open_reader(path, family, read, trained=trained)
-        trained = reader.settings
-        examples += reader
-    if family == "pairs":  # SNLI's label of pairs about which its annotators did not agree
-        examples = [pair for pair in examples if pair.target != "-"]
-    if not examples or trained is None:
-        raise InputError(f"{name} has no examples with a label; nothing can be learned or measured.")
-    return examples, trained
 
 
 class SharedInputs:

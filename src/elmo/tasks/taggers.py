@@ -5,9 +5,8 @@ three words, a linear layer, and the transitions of a CRF. recipes/taggers train
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from importlib import import_module
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +19,9 @@ from elmo.checkpoint.source import MODELS_FOLDER, choose_model
 from elmo.errors import CheckpointError, InputError, first_line
 from elmo.extras import require
 from elmo.model import Elmo
-from elmo.tasks.examples import TaggedSentence, TagPrediction, Words, build_example, describe_tags
-from elmo.tasks.metrics import score_labels, score_spans
-from elmo.tasks.readers import open_reader
+from elmo.tasks.examples import TaggedSentence, TagPrediction, Words
+from elmo.tasks.metrics import score_tags
+from elmo.tasks.predict import TrainedTask
 from elmo.tasks.settings import ReadSettings
 from elmo.text.tokenize import Word
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 Array = npt.NDArray[np.float32]
 TAGGERS_FOLDER = MODELS_FOLDER / "taggers"
 TASKS = ("entities", "pos")
-SENTENCES_AT_ONCE = 256
 
 
 def list_taggers() -> list[str]:
@@ -101,18 +99,15 @@ def _read_tagger(name: str) -> tuple[dict[str, Any], dict[str, Array]]:
         raise CheckpointError(f"{path} is no tagger: {first_line(error)}; install the package again.") from error
 
 
-class Tagger:
-    """A ready-made tagger. Several threads may call it."""
-
-    family = "tagging"
+class Tagger(TrainedTask):
+    """A ready-made tagger. Parts of speech of a Chinese text come with its words, which the tagger finds too."""
 
     def __init__(self, name: str, description: dict[str, Any], weights: dict[str, Array], model: Elmo) -> None:
         """`description` says which tags there are, and on which data they were learned, how well."""
         self.name, self.description, self.weights, self.elmo = name, description, weights, model
-        self.labels: list[str] = description["tags"]
-        if description["joins_words"]:
-            self.labels = sorted({_type_of(tag) for tag in self.labels})
-        self.read = ReadSettings()
+        tags = description["tags"]
+        labels = sorted(set(map(_type_of, tags))) if description["joins_words"] else tags
+        super().__init__("tagging", labels, ReadSettings())
 
     def __repr__(self) -> str:
         return f"Tagger({self.name}, {len(self.labels)} labels: {', '.join(self.labels[:5])}, …)"
@@ -121,49 +116,23 @@ class Tagger:
         """Return the words of a text with their offsets; of Chinese, its characters."""
         return self.elmo.tokenize(text)
 
-    def predict(self, items: Iterable[Any]) -> list[TagPrediction]:
-        """Return the tags of each item, a text or a list of words.
-
-        Parts of speech of a Chinese text come with its words, which the tagger finds too.
-        """
-        return list(self.predict_examples(self.read_items(items)))
-
-    def read_items(self, items: Iterable[Any]) -> list[TaggedSentence]:
-        """Return the sentences that `predict` reads; InputError for an item of another form."""
-        if isinstance(items, str | bytes):
-            raise InputError("predict takes a list of items; put the one text in a list.")
-        return [build_example(self.family, item, self.tokenize) for item in items]
-
-    def read_examples(self, data: str | Path, read: ReadSettings | None = None) -> list[TaggedSentence]:
-        """Read labelled sentences: CoNLL, CoNLL-U or a table."""
-        return list(open_reader(str(data), self.family, read or ReadSettings()))
-
-    def evaluate(self, data: Any) -> dict[str, float]:
-        """Return the scores, in percent, of a file of labelled words, or of read_examples."""
-        examples = self.read_examples(data) if isinstance(data, str | Path) else data
-        gold = [example.tags or () for example in examples]
-        predicted = [prediction.tags for prediction in self.predict_examples(examples)]
-        spans = score_spans(gold, predicted) if "O" in self.labels else {}
-        return {**spans, **score_labels(*([tag for row in rows for tag in row] for rows in (gold, predicted)))}
-
     def texts(self, example: TaggedSentence) -> tuple[Words, ...]:
         """Return the words of an example."""
         return (example.words,)
 
-    def predict_examples(self, examples: Iterable[TaggedSentence]) -> Iterator[TagPrediction]:
-        """Yield the predictions of sentences in their order; memory is bounded."""
-        remaining = iter(examples)
-        while chunk := list(islice(remaining, SENTENCES_AT_ONCE)):
-            layers = self.elmo.embed([list(example.words) for example in chunk], layers="all")
-            for example, array in zip(chunk, layers, strict=True):
-                tags = self.tag_layers(np.asarray(array, dtype=np.float32)) if example.words else ()
-                yield (
-                    self._join(example, tags) if self.description["joins_words"] else TagPrediction(example.words, tags)
-                )
+    def _predict(self, examples: list[TaggedSentence]) -> list[TagPrediction]:
+        layers = self.elmo.embed([list(example.words) for example in examples], layers="all")
+        predictions = []
+        for example, array in zip(examples, layers, strict=True):
+            tags = self.tag_layers(np.asarray(array, dtype=np.float32)) if example.words else ()
+            prediction = TagPrediction(example.words, tags)
+            predictions.append(self._join(example, prediction) if self.description["joins_words"] else prediction)
+        return predictions
 
-    def to_json(self, example: TaggedSentence, prediction: TagPrediction) -> dict[str, Any]:
-        """Return a prediction as a JSON object; spans of a text have their characters, half-open, beside words."""
-        return describe_tags(prediction, example.record if isinstance(example.record, str) else None)
+    def _score(self, examples: list[TaggedSentence], predictions: list[TagPrediction]) -> dict[str, float]:
+        gold = [example.tags or () for example in examples]
+        predicted = [prediction.tags for prediction in predictions]
+        return score_tags(gold, predicted, marks_spans="O" in self.labels)
 
     def tag_layers(self, layers: Array) -> Words:
         """Return the tags of a sentence by its layers (L+1, T, 2D)."""
@@ -182,13 +151,12 @@ class Tagger:
         filtered: Array = np.maximum(windows @ self.weights[name] + self.weights[f"{name}_bias"], 0)
         return filtered
 
-    def _join(self, example: TaggedSentence, tags: Words) -> TagPrediction:
+    def _join(self, example: TaggedSentence, characters: TagPrediction) -> TagPrediction:
         """Join characters to words where a text was given; words that were given keep the type of their tag."""
         if not isinstance(example.record, str):
-            return TagPrediction(example.words, tuple(map(_type_of, tags)))
-        spans = TagPrediction(example.words, tags).spans
-        words = tuple("".join(example.words[start:end]) for _, start, end in spans)
-        return TagPrediction(words, tuple(name for name, _, _ in spans))
+            return TagPrediction(example.words, tuple(map(_type_of, characters.tags)))
+        words = tuple("".join(example.words[start:end]) for _, start, end in characters.spans)
+        return TagPrediction(words, tuple(name for name, _, _ in characters.spans))
 
 
 def decode(scores: Array, transitions: Array, first: Array, last: Array) -> list[int]:

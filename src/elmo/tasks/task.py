@@ -7,9 +7,8 @@ import dataclasses
 import json
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +20,11 @@ from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import parse
-from elmo.errors import CheckpointError, ConfigError, InputError, first_line
+from elmo.errors import CheckpointError, ConfigError, first_line
 from elmo.files.durable import current_folder, replacing_folder
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
-from elmo.tasks.examples import Example, TagPrediction, Words, build_example, describe_tags
+from elmo.tasks.examples import Words
 from elmo.tasks.families import Labels, TaskNetwork, choose_family
 from elmo.tasks.families.networks import (
     FIRST_WORD,
@@ -39,15 +38,13 @@ from elmo.tasks.families.networks import (
 from elmo.tasks.families.pooled import PooledClassifier
 from elmo.tasks.fit import Predictor, limit_threads
 from elmo.tasks.layer_store import Values, compute_layers
-from elmo.tasks.readers.records import Data, to_source
+from elmo.tasks.predict import TrainedTask
 from elmo.tasks.settings import ReadSettings, TaskSettings
-from elmo.tasks.shared_inputs import read_examples
 from elmo.text.tokenize import Word
 
 SCORES_FILE = "scores.json"
 TASK_FILE, WORDS_FILE, WEIGHTS_FILE, BILM_FOLDER = "task.json", "words.json", "weights.safetensors", "bilm"
 FORMAT_VERSION = 1
-EXAMPLES_AT_ONCE = 256
 BILM_PREFIX, PRETRAINED_WEIGHT = "encoder.elmo.bilm.", "encoder.words.pretrained.weight"
 
 
@@ -79,6 +76,11 @@ class TaskDescription:
     labels: Labels
     read: ReadSettings
     bilm: BilmReference | None
+
+    @property
+    def targets(self) -> list[str]:
+        """The labels or tags that are predicted; empty for scores, answers and senses."""
+        return list(self.labels.get("tags") or self.labels.get("labels") or ())
 
 
 def build_network(
@@ -157,7 +159,7 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
     return description, words, weights
 
 
-class Task:
+class Task(TrainedTask):
     """A trained network with everything it needs. Several threads may call it; they take turns."""
 
     def __init__(
@@ -168,6 +170,7 @@ class Task:
         *,
         num_threads: int = 1,
     ) -> None:
+        super().__init__(description.family, description.targets, description.read)
         self.description = description
         self._predictor, self._encode, self._num_threads = predictor, encode, num_threads
         self._lock = threading.Lock()
@@ -177,25 +180,9 @@ class Task:
         return f"Task({self.family}{shown if self.labels else ''})"
 
     @property
-    def family(self) -> str:
-        """The name of the family."""
-        return self.description.family
-
-    @property
     def metric(self) -> str:
         """The name of the score that decides."""
         return self._predictor.metric
-
-    @property
-    def read(self) -> ReadSettings:
-        """How the training data were read."""
-        return self.description.read
-
-    @property
-    def labels(self) -> list[str]:
-        """The labels or tags that are predicted; empty for scores, answers and senses."""
-        labels = self.description.labels
-        return list(labels.get("tags") or labels.get("labels") or ())
 
     @property
     def mixing_weights(self) -> list[dict[str, Any]]:
@@ -206,68 +193,32 @@ class Task:
         """Return the words of a text with their offsets, split like those of training."""
         return self.read.tokenizer(self.family)(text)
 
-    def predict(self, items: Iterable[Any]) -> list[Any]:
-        """Return the prediction of each item, such as a TagPrediction or LabelPrediction, in their order.
-
-        Items are what `elmo.tasks.examples.build_example` takes: texts, pairs of texts, and so on.
-        """
-        return list(self.predict_examples(self.read_items(items)))
-
-    def evaluate(self, data: Data) -> dict[str, float]:
-        """Return the scores, in percent, of labelled data as `train` takes them, or of read_examples."""
-        is_read = isinstance(data, list) and bool(data) and isinstance(data[0], Example)
-        examples = data if is_read else self.read_examples(data)
-        self._predictor.warn_of_unknown(examples, "given")
-        return self._predictor.score(examples, list(self.predict_examples(examples)))
-
-    def read_examples(self, data: Data, read: ReadSettings | None = None) -> list[Any]:
-        """Read labelled data like those of training, unless the format differs or `read` says otherwise."""
-        source = to_source(data, self.family, "the data")
-        return read_examples(source, self.family, read or ReadSettings(), trained=self.read)[0]
-
-    def read_items(self, items: Iterable[Any]) -> list[Any]:
-        """Return the examples that `predict` builds from its items; InputError for an item of another form."""
-        if isinstance(items, str | bytes):
-            raise InputError("predict takes a list of items; put the one text in a list.")
-        tokenizer = self.read.tokenizer(self.family)
-        return [build_example(self.family, item, tokenizer) for item in items]
-
     def texts(self, example: Any) -> tuple[Words, ...]:
         """Return the words of each text of an example."""
         return self._predictor.family.texts(example)
 
-    def predict_examples(self, examples: Iterable[Any]) -> Iterator[Any]:
-        """Yield the predictions of examples in their order; memory is bounded."""
-        remaining = iter(examples)
-        while chunk := list(islice(remaining, EXAMPLES_AT_ONCE)):
-            with self._lock:
-                if self._encode is not None:
-                    self._encode(list(dict.fromkeys(text for example in chunk for text in self.texts(example))))
-                with limit_threads(self._num_threads):
-                    predictions = self._predictor.predict(chunk)
-            yield from predictions
+    def _predict(self, examples: list[Any]) -> list[Any]:
+        with self._lock:
+            if self._encode is not None:
+                self._encode(list(dict.fromkeys(text for example in examples for text in self.texts(example))))
+            with limit_threads(self._num_threads):
+                return self._predictor.predict(examples)
 
-    def to_json(self, example: Any, prediction: Any) -> dict[str, Any]:
-        """Return a prediction as a JSON object; spans of a text have their characters, half-open, beside words."""
-        text = example.record if isinstance(example.record, str) else None
-        if isinstance(prediction, TagPrediction):
-            return describe_tags(prediction, text)
-        values: dict[str, Any] = {} if text is None else {"input": text}
-        if text is None and hasattr(example, "words"):
-            values["words"] = example.words
-        return {**values, **dataclasses.asdict(prediction)}
+    def _score(self, examples: list[Any], predictions: list[Any]) -> dict[str, float]:
+        self._predictor.warn_of_unknown(examples, "given")
+        return self._predictor.score(examples, predictions)
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
     """Return what a folder of a trained task holds, as JSON: its labels, network, biLM, data and scores."""
     folder = Path(folder)
     description, words, weights = read_task(folder)
-    labels, settings, bilm = description.labels, description.settings, description.bilm
+    settings, bilm = description.settings, description.bilm
     scores = read_json(folder / SCORES_FILE) if (folder / SCORES_FILE).is_file() else {}
     named = ("metric", "dev", "test", "num_train", "num_dev", "best_epoch", "elapsed_seconds")
     return {
         "family": description.family,
-        "labels": labels.get("tags") or labels.get("labels") or [],
+        "labels": description.targets,
         "network": settings.network.kind,
         "num_weights": sum(weight.numel() for weight in weights.values()),
         "num_words": len(words.learned.words) + len(words.pretrained.words),

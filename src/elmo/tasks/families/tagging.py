@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from elmo.tasks.examples import TaggedSentence, TagPrediction
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import Batcher
-from elmo.tasks.metrics import SEGMENTATION, score_labels, score_spans
+from elmo.tasks.metrics import SEGMENTATION, score_tags
 from elmo.tasks.settings import TaskSettings
 
 _OUTSIDE, _PREFIXES = "O", tuple("BIMELSU")  # of IOB, IOB2, IOBES, BMES and BILOU
@@ -152,8 +152,7 @@ class _Tagging(Family):
     ) -> dict[str, float]:
         gold = [example.tags or () for example in examples]
         tags = [prediction.tags for prediction in predictions]
-        accuracy = score_labels([tag for row in gold for tag in row], [tag for row in tags for tag in row])
-        return {**score_spans(gold, tags), **accuracy} if labels["marks_spans"] else accuracy
+        return score_tags(gold, tags, marks_spans=labels["marks_spans"])
 
 
 FAMILIES = {"tagging": _Tagging()}

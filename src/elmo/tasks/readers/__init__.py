@@ -5,6 +5,7 @@ Inputs to predict without a known extension are plain text.
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from elmo.errors import InputError
 from elmo.files.sources import Lines, split_extensions
@@ -12,7 +13,7 @@ from elmo.tasks.readers.conll import ConllReader
 from elmo.tasks.readers.datasets import SemevalReader, SquadReader, TreeReader, WsdReader
 from elmo.tasks.readers.plain_text import PlainTextReader
 from elmo.tasks.readers.reader import Reader
-from elmo.tasks.readers.records import read_folders, read_parquet
+from elmo.tasks.readers.records import list_files, read_folders, read_parquet
 from elmo.tasks.readers.tables import Table, TableReader
 from elmo.tasks.settings import ReadSettings, Records, Source
 
@@ -34,6 +35,31 @@ _EXTENSIONS = {
     "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "xml": "wsd", "ptb": "trees", "parquet": "parquet",
 }  # fmt: skip
 _UNNAMED = {"tagging": "conll", "relations": "semeval"}  # of labelled files with another extension
+
+
+def read_examples(
+    source: Source,
+    family: str,
+    read: ReadSettings,
+    *,
+    trained: ReadSettings | None = None,
+) -> tuple[list[Any], ReadSettings]:
+    """Read all labelled examples of files or records, and return them with how they were read.
+
+    Of several files, the others are read like the first; `trained` is that of open_reader.
+    """
+    examples: list[Any] = []
+    name = source if isinstance(source, str) else source.name
+    is_pattern = isinstance(source, str) and not Path(source).is_dir()
+    for path in list_files(name) if is_pattern else [source]:
+        reader = open_reader(path, family, read, trained=trained)
+        trained = reader.settings
+        examples += reader
+    if family == "pairs":  # SNLI's label of pairs about which its annotators did not agree
+        examples = [pair for pair in examples if pair.target != "-"]
+    if not examples or trained is None:
+        raise InputError(f"{name} has no examples with a label; nothing can be learned or measured.")
+    return examples, trained
 
 
 def open_reader(
