@@ -51,6 +51,7 @@ def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machin
                 axes.bar_label(bars, labels, padding=4, fontsize=9)
                 axes.set_xlim(0, room * max(rates))
                 axes.margins(y=0.02)
+                axes.spines[["top", "right"]].set_visible(False)
                 axes.set_title(title, fontsize=10)
                 axes.set_xlabel("words per second", fontsize=9)
                 axes.xaxis.set_major_formatter("{x:,.0f}")

@@ -1,11 +1,10 @@
 """Draw the pictures of the README and of docs/ with a model, by default the packaged one.
 
-python docs/pictures/draw.py [--model MODEL] [--corpus FOLDER] [--run RUN] [--comparison RUN]
+python docs/pictures/draw.py [--model MODEL] [--corpus FOLDER]
 
 senses.png, senses-zh.png (with the model zh-small) and similarity.png need nothing else. play.png is drawn from
-wikipedia_en.valid.txt and books_en.valid.txt of --corpus, en-small-training.png from a training --run, and
-learning-curve.png from what `elmo task train --compare --fractions` wrote. inference.png is drawn by
-benchmarks/inference.py --plot.
+wikipedia_en.valid.txt and books_en.valid.txt of --corpus. inference.png is drawn by benchmarks/inference.py --plot;
+en-small-training.png and learning-curve.png show a run and a comparison of an earlier version.
 """
 
 import argparse
@@ -24,8 +23,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a folder, file, alias or hub id; by default the packaged model")
     parser.add_argument("--corpus", type=Path, help="folder of texts, for play.png")
-    parser.add_argument("--run", type=Path, help="training run, for en-small-training.png")
-    parser.add_argument("--comparison", type=Path, help="comparison on SICK, for learning-curve.png")
     parser.add_argument("--output", type=Path, default=HERE, help="folder of the pictures")
     options = parser.parse_args()
     model = Elmo.from_pretrained(options.model)
@@ -42,13 +39,6 @@ def main() -> None:
         layer = "meaning" if model.context is not None else "top"
         analysis.draw_senses(analysis.map_senses(model, occurrences, layers=[layer]), options.output / "play.png")
         drawn.append("play.png")
-    if options.run is not None:
-        analysis.draw_training_curves(options.run, options.output / "en-small-training.png")
-        drawn.append("en-small-training.png")
-    if options.comparison is not None:
-        title = "SICK: accuracy over the share of the training data"
-        analysis.draw_learning_curves(options.comparison, options.output / "learning-curve.png", title=title)
-        drawn.append("learning-curve.png")
     print(f"Drew {', '.join(drawn)} in {options.output}.")
 
 

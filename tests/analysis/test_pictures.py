@@ -1,5 +1,6 @@
 """Plots are complete, show every word, and warn of characters that no font has."""
 
+import dataclasses
 import functools
 import json
 import logging
@@ -9,18 +10,14 @@ import pytest
 
 from elmo import ConfigError, Elmo, InputError
 from elmo.analysis import (
-    MixingWeights,
     compare_sentences,
-    draw_learning_curves,
-    draw_mixing_weights,
     draw_senses,
     draw_similarity_map,
     map_senses,
-    mixing_weights,
     style,
 )
 from elmo.analysis.occurrences import Occurrence, join_words, read_query
-from elmo.analysis.style import choose_fonts, drawing
+from elmo.analysis.style import drawing, list_fonts
 from elmo.analysis.word_map import name_senses
 
 
@@ -146,74 +143,39 @@ def test_maps_of_senses_that_cannot_be_made(model, sentences, options, message):
         map_senses(model, sentences, **options)
 
 
-def test_characters_that_no_font_has_are_reported_once(caplog, monkeypatch):
-    from matplotlib import font_manager
+def draw_text(path, text):
+    with drawing(path, (2, 2)) as figure:
+        figure.suptitle(text)
 
-    manager = font_manager.fontManager
-    monkeypatch.setattr(manager, "ttflist", [entry for entry in manager.ttflist if "DejaVu" in entry.name])
-    with caplog.at_level(logging.WARNING, logger="elmo"):
-        assert choose_fonts(["bank", "банк", "بنك"]) == ["DejaVu Sans"]
+
+def test_characters_that_no_font_has_are_reported_once(tmp_path, caplog, capfd, monkeypatch):
+    monkeypatch.setattr(style, "_CJK_FONTS", ())
+    with caplog.at_level(logging.WARNING):
+        draw_text(tmp_path / "x.png", "bank банк بنك")
         assert not caplog.records
-        choose_fonts(["银行", "银"])
+        draw_text(tmp_path / "x.png", "银行 银")
     (record,) = caplog.records
     assert "has the characters 行 银, so boxes are drawn" in record.getMessage()
+    assert "font" not in capfd.readouterr().err.replace(record.getMessage(), "")
 
 
-def test_plain_fonts_are_added_until_every_character_has_one(monkeypatch):
+def test_installed_fonts_with_chinese_characters_are_used(tmp_path, caplog, monkeypatch):
     from matplotlib import font_manager
 
-    fonts = [
-        font_manager.FontEntry("bold", name="Some Sans", weight=700),
-        font_manager.FontEntry("serif", name="Some Serif"),
-        font_manager.FontEntry("japan", name="Some Sans JP"),
-        font_manager.FontEntry("china", name="Some Sans SC"),
-    ]
-    known = {"china": frozenset("银"), "japan": frozenset("银行"), "serif": frozenset("行x"), "bold": frozenset("x")}
-    monkeypatch.setattr(font_manager.fontManager, "ttflist", fonts)
-    monkeypatch.setattr(font_manager, "findfont", lambda name: "default")
-    monkeypatch.setattr(style, "_list_characters", lambda path: known.get(path, frozenset("abc")))
-    assert choose_fonts(["a银"]) == ["DejaVu Sans", "Some Sans SC"]
-    assert choose_fonts(["a银行x"]) == ["DejaVu Sans", "Some Sans SC", "Some Sans JP", "Some Serif"]
-
-
-def test_bars_of_mixes(tmp_path):
-    mixes = [
-        MixingWeights("tagger", "input", (0.2, 0.7, 0.1), 1.25),
-        MixingWeights("tagger", "output", (0, 0, 1), 1),
-    ]
-    draw_mixing_weights(mixes, tmp_path / "mixes.svg")
-    drawn = (tmp_path / "mixes.svg").read_text()
-    for text in ("tagger (input)", "tagger (output)", "0.70", "γ 1.25", "layer 2"):
-        assert text in drawn
-    with pytest.raises(InputError, match="There are no mixes to draw"):
-        draw_mixing_weights([], tmp_path / "mixes.svg")
-
-
-def test_the_mixes_of_a_comparison_are_those_on_all_the_data(tmp_path):
-    rows = [
-        {"variant": variant, "fraction": fraction, "metric": "accuracy", "mean": 50 * fraction + 1, "spread": 1.0,
-         "num_seeds": 2, "num_train": 10, "error_reduction": None, "mixes": mixes}
-        for fraction in (0.1, 1.0)
-        for variant, mixes in (
-            ("baseline", []), ("learned", [{"weights": [fraction, 1 - fraction], "gamma": 2.0}]),
-            ("top", [{"weights": [1.0], "gamma": 1.0}]),
-        )
-    ]  # fmt: skip
-    folder = tmp_path / "compared"
-    folder.mkdir()
-    (folder / "results.json").write_text(json.dumps({"rows": rows, "runs": []}))
-    assert mixing_weights(folder) == (MixingWeights("compared, learned", "input", (1.0, 0.0), 2.0),)
-    draw_learning_curves(folder, tmp_path / "curve.svg")
-    assert "learned" in (tmp_path / "curve.svg").read_text()
-    (folder / "results.json").write_text(json.dumps({"rows": rows[3:], "runs": []}))
-    with pytest.raises(InputError, match="has one share of the training data"):
-        draw_learning_curves(folder, tmp_path / "curve.svg")
+    # A font without a bold face, which matplotlib would report for the title.
+    entry = next(entry for entry in font_manager.fontManager.ttflist if entry.name == "STIXSizeOneSym")
+    chinese = dataclasses.replace(entry, name="SimHei")
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", [*font_manager.fontManager.ttflist, chinese])
+    assert list_fonts()[0] == "DejaVu Sans" and "SimHei" in list_fonts() and "Malgun Gothic" not in list_fonts()
+    with caplog.at_level(logging.WARNING):
+        draw_text(tmp_path / "x.png", "银行")
+    assert [record.name for record in caplog.records] == ["elmo.analysis.style"]
 
 
 @pytest.mark.parametrize(("name", "message"), [("x.pdf", "should end in .png or .svg"), ("no/x.png", "does not exist")])
 def test_names_that_are_no_pictures(tmp_path, name, message):
     with pytest.raises(InputError, match=message):
-        draw_mixing_weights([MixingWeights("t", "input", (1.0, 0.0), 1.0)], tmp_path / name)
+        draw_text(tmp_path / name, "x")
 
 
 def test_a_drawing_that_fails_leaves_the_old_picture(tmp_path):
@@ -227,4 +189,11 @@ def test_a_drawing_that_fails_leaves_the_old_picture(tmp_path):
 def test_without_matplotlib_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(ConfigError, match=r"pip install .*\[plot\]"):
-        draw_mixing_weights([MixingWeights("t", "input", (1.0, 0.0), 1.0)], tmp_path / "x.png")
+        draw_text(tmp_path / "x.png", "x")
+
+
+def test_the_words_of_a_picture_are_in_the_language_of_the_user(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("ELMO_LANG", "zh")
+    draw_senses(map_senses(model, make_occurrences(12), num_senses=1), tmp_path / "map.svg")
+    drawn = (tmp_path / "map.svg").read_text()
+    assert "第 0 层" in drawn and "12 个句子里的“play”" in drawn and "layer" not in drawn.replace("<!-- layer", "")

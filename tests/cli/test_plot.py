@@ -1,5 +1,3 @@
-import json
-
 import pytest
 
 from tests.cli.conftest import Run
@@ -23,27 +21,6 @@ def test_a_map_of_a_word(run: Run, model_folder, tmp_path):
     assert output.read_bytes().startswith(b"\x89PNG")
 
 
-def test_mixes_of_a_comparison(run: Run, tmp_path):
-    folder = tmp_path / "compared"
-    folder.mkdir()
-    row = {"variant": "learned", "fraction": 1.0, "mixes": [{"weights": [0.25, 0.75], "gamma": 1.5}]}
-    (folder / "results.json").write_text(json.dumps({"rows": [row]}))
-    answer = run("plot", "mixing", folder, "-o", tmp_path / "mixing.svg")
-    assert answer.out == f"Wrote {tmp_path / 'mixing.svg'}.\n"
-    assert "compared, learned" in (tmp_path / "mixing.svg").read_text()
-
-
-def test_learning_curves(run: Run, tmp_path):
-    rows = [
-        {"variant": "learned", "fraction": fraction, "metric": "f1", "mean": 50.0, "spread": None, "num_seeds": 1,
-         "num_train": 10, "error_reduction": None, "mixes": []}
-        for fraction in (0.1, 1.0)
-    ]  # fmt: skip
-    (tmp_path / "results.json").write_text(json.dumps({"rows": rows}))
-    assert run("plot", "learning", tmp_path, "-o", tmp_path / "curve.svg").code == 0
-    assert "learned" in (tmp_path / "curve.svg").read_text()
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -62,8 +39,6 @@ def test_a_map_of_too_little(run: Run, model_folder, tmp_path, text, message):
     [
         (["similarity", "a", "b", "-o", "x.pdf"], "x.pdf should end in .png or .svg"),
         (["map", "bank", "-o", "x.png"], "No corpus was given"),
-        (["mixing", "nothing"], "nothing is not a trained task"),
-        (["learning", "nothing"], "nothing is not a comparison"),
     ],
 )
 def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
@@ -73,4 +48,4 @@ def test_mistakes(run: Run, arguments, message, tmp_path, monkeypatch):
 
 def test_without_a_kind_the_help_is_shown(run: Run):
     answer = run("plot")
-    assert answer.code == 2 and "similarity" in answer.out and "training" in answer.out
+    assert answer.code == 2 and "similarity" in answer.out and "map" in answer.out

@@ -105,16 +105,13 @@ def test_a_server_answers(tmp_path):
         (["task", "train", "pos", "--train", "a.conllu", "--output", "tagger"], "tasks"),
         (["task", "evaluate", "tagger", "a.conllu"], "tasks"),
         (["task", "predict", "tagger", "--text", "a"], "tasks"),
-        (["plot", "training", "run"], "train"),
-        (["plot", "mixing", "tagger"], "tasks"),
-        (["plot", "learning", "compared"], "tasks"),
         (["probe", "tagging", "--train", "a.conllu", "--test", "b.conllu"], "tasks"),
     ],
     ids=lambda value: value if isinstance(value, str) else " ".join(value[:2]),
 )
 def test_training_commands_name_the_missing_extra(arguments, extra):
     done = run(*arguments)
-    command = " ".join(arguments[: 2 if arguments[0] in ("task", "plot") else 1])
+    command = " ".join(arguments[: 2 if arguments[0] == "task" else 1])
     assert done.returncode == 2
     assert done.stderr.startswith(f"elmo: elmo {command} needs torch: ") and f"[{extra}]" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -6,7 +6,6 @@ import shutil
 import pytest
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
-from elmo.analysis import draw_learning_curves
 from elmo.tasks import comparison
 from elmo.tasks.comparison import ComparisonSettings, format_table, run_comparison, summarize
 from elmo.tasks.shared_inputs import SharedInputs
@@ -75,8 +74,6 @@ def test_a_comparison_resumes_and_draws_its_curve(toy_inputs, tmp_path, monkeypa
         ("baseline", "none"),
         ("top", "input"),
     }
-    draw_learning_curves(folder, tmp_path / "curve.png")
-    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_other_settings_do_not_mix_into_an_old_comparison(toy_inputs, tmp_path):

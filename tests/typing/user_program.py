@@ -1,6 +1,7 @@
 """Ordinary calls of the public API; mypy checks this file as a user's program, it is not run."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -74,13 +75,13 @@ def use_the_analysis(model: Elmo) -> None:
     assert_type(senses, analysis.WordSenses)
     result = tasks.probe(model, "tagging", train="a.conllu", test="b.conllu", columns={"tag": "xpos"})
     assert_type(result.rows[0].scores["tag"].spread, float | None)
-    mixes = analysis.mixing_weights("tagger")
-    assert_type(mixes, tuple[analysis.MixingWeights, ...])
-    assert_type(mixes[0].weights, tuple[float, ...])
-    analysis.draw_mixing_weights(mixes, "mixing.svg")
     maps = analysis.compare_sentences(model, "a bank", ["the", "bank"], layers=[0, "top"])
     assert_type(maps[0].cosines, Array)
     analysis.draw_similarity_map(maps, "similarity.png")
+
+
+def use_a_task(task: tasks.Task) -> None:
+    assert_type(task.mixing_weights, list[dict[str, Any]])
 
 
 def use_allennlp() -> None:

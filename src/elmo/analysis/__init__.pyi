@@ -7,11 +7,6 @@ from .occurrences import Occurrences as Occurrences
 from .occurrences import TextSettings as TextSettings
 from .occurrences import find_occurrences as find_occurrences
 from .occurrences import read_corpus as read_corpus
-from .pictures import MixingWeights as MixingWeights
-from .pictures import draw_learning_curves as draw_learning_curves
-from .pictures import draw_mixing_weights as draw_mixing_weights
-from .pictures import draw_training_curves as draw_training_curves
-from .pictures import mixing_weights as mixing_weights
 from .senses import WordSenses as WordSenses
 from .senses import induce_senses as induce_senses
 from .similarity import SimilarityMap as SimilarityMap

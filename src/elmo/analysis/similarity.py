@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer, normalize
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words, read_query
-from elmo.analysis.style import check_output, drawing, ink_on, shades
+from elmo.analysis.style import drawing, ink_on, shades
 from elmo.errors import InputError
 from elmo.inference.layers import Layers, cosine
+from elmo.language import translate
 from elmo.model import Elmo
 from elmo.text.sentence_input import Sentence, read_sentences
 
@@ -111,7 +112,6 @@ def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path) -> No
     """Draw maps of the same two sentences side by side."""
     from rich.cells import cell_len
 
-    check_output(output)
     first, second = maps[0].first, maps[0].second
     longest = max(map(cell_len, second))
     is_turned = longest > 5
@@ -119,12 +119,13 @@ def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path) -> No
     height = max(1.5, _INCHES_PER_WORD * len(first)) + (min(0.085 * longest, 2.5) if is_turned else 0.3) + 0.6
     lowest = min(0.0, *(float(layer.cosines.min()) for layer in maps))
     highest = max(0.5, *(float(layer.cosines.max()) for layer in maps))
-    with drawing(output, (width * len(maps) + 1.0, height), (*first, *second)) as figure:
+    with drawing(output, (width * len(maps) + 1.0, height)) as figure:
         all_axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
         for layer, axes in zip(maps, all_axes, strict=True):
             image = _draw_map(axes, layer, (lowest, highest), is_turned=is_turned)
         all_axes[0].set_yticks(range(len(first)), first)
-        figure.colorbar(image, ax=list(all_axes), label="cosine", pad=0.02, aspect=30).outline.set_visible(False)
+        colorbar = figure.colorbar(image, ax=list(all_axes), label=translate("cosine"), pad=0.02, aspect=30)
+        colorbar.outline.set_visible(False)
 
 
 def _draw_map(axes: "Axes", layer: SimilarityMap, limits: tuple[float, float], *, is_turned: bool) -> "AxesImage":
@@ -133,7 +134,7 @@ def _draw_map(axes: "Axes", layer: SimilarityMap, limits: tuple[float, float], *
     if is_turned:
         for label in axes.get_xticklabels():
             label.set(rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_title(name_layer(layer.layer))
+    axes.set_title(translate(name_layer(layer.layer)))
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if max(layer.cosines.shape) <= _WORDS_WITH_NUMBERS:

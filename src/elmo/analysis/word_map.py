@@ -153,16 +153,17 @@ def _rotate(points: Array, target: Array) -> Array:
 def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = None) -> None:
     """Draw the occurrences by each layer side by side, on equal axes, so that senses are seen to fall apart."""
     num_occurrences, panels = len(sense_map.occurrences), list(sense_map.points.items())
-    names = [", ".join(words) or "all occurrences" for words in sense_map.names]
+    names = [translate(", ".join(words) or "all occurrences") for words in sense_map.names]
     reach = 1.12 * max(float(np.abs(points).max()) for _, points in panels) or 1.0
     side = 2.1 if len(panels) > 1 else 4.5
-    title = title or f"“{sense_map.word}” in {num_occurrences:,} sentences"
-    with drawing(output, (side * len(panels) + 0.4, side + 1.1), [title, *names]) as figure:
+    title = title or translate(f"“{sense_map.word}” in {num_occurrences:,} sentences")
+    with drawing(output, (side * len(panels) + 0.4, side + 1.1)) as figure:
         all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, (layer, points) in zip(all_axes, panels, strict=True):
             axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[], aspect="equal")
             axes.spines[:].set(visible=True, color="#E0E4E8")
-            axes.set_title("layer 0 (no context)" if layer == 0 else name_layer(layer), fontsize=10.5, color=SOFT_INK)
+            heading = translate("layer 0 (no context)" if layer == 0 else name_layer(layer))
+            axes.set_title(heading, fontsize=10.5, color=SOFT_INK)
             center = points.mean(axis=0)
             if float(np.abs(points - center).max()) < 1e-3 * reach:  # the senses would cover each other
                 axes.scatter(*center, s=60, color=SOFT_INK, linewidths=0)

@@ -35,15 +35,12 @@ COMMANDS = {
     "task predict": "task",
     "plot similarity": "plot",
     "plot map": "plot",
-    "plot training": "plot",
-    "plot mixing": "plot",
-    "plot learning": "plot",
     "export onnx": "models",
     "export word2vec": "models",
 }
 GROUPS = {
     "task": "Train and use task networks with ELMo.",
-    "plot": "Plot sentences, words, layers and training curves.",
+    "plot": "Plot the similarity and the senses of words.",
     "export": "Write a model for other programs: ONNX, word2vec.",
 }
 

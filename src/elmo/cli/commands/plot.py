@@ -1,4 +1,4 @@
-"""`elmo plot KIND`: pictures of what was measured, each kind a command."""
+"""`elmo plot similarity` and `elmo plot map`: pictures of words in sentences."""
 
 from pathlib import Path
 from typing import Annotated
@@ -7,7 +7,6 @@ from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import CorpusOptions, MaxOccurrences, ModelOptions, OneLayer, Seed
 from elmo.cli.terminal import say
-from elmo.extras import require
 
 PictureFile = Annotated[Path, option("--output -o FILE", "Picture to write, .png or .svg.")]
 
@@ -67,57 +66,3 @@ def map(
     sense_map = map_senses(elmo, occurrences, layers=layers, seed=seed, show_progress_bar=True)
     draw_senses(sense_map, output)
     say(f"Wrote {output}: {len(occurrences):,} occurrences of {word!r} in {len(sense_map.names)} group(s).")
-
-
-def training(
-    run: Annotated[Path, argument("RUN", "Folder of a training run.")], output: PictureFile = Path("training.png")
-) -> None:
-    """Plot the curves of a training run.
-
-    \b
-    Example:
-      elmo plot training run --output curves.png
-    """
-    require("torch", "train", "elmo plot training")
-    from elmo.analysis import draw_training_curves
-
-    draw_training_curves(run, output)
-    say(f"Wrote {output}.")
-
-
-def mixing(
-    tasks: Annotated[list[Path], argument("TASK", "Folders of trained tasks, or of comparisons.")],
-    output: PictureFile = Path("mixing.png"),
-) -> None:
-    """Plot the weight of each layer in tasks.
-
-    These are the weights s_j of their learned mixes.
-
-    \b
-    Example:
-      elmo plot mixing tagger sentiment entailment --output mixing.svg
-    """
-    require("torch", "tasks", "elmo plot mixing")
-    from elmo.analysis import draw_mixing_weights, mixing_weights
-
-    draw_mixing_weights([mix for task in tasks for mix in mixing_weights(task)], output)
-    say(f"Wrote {output}.")
-
-
-def learning(
-    comparison: Annotated[Path, argument("RUN", "Folder that `elmo task train --compare --fractions …` wrote.")],
-    output: PictureFile = Path("learning.png"),
-) -> None:
-    """Plot the learning curves of a comparison.
-
-    They show the scores over the fractions of the training data.
-
-    \b
-    Example:
-      elmo plot learning compared --output learning.png
-    """
-    require("torch", "tasks", "elmo plot learning")
-    from elmo.analysis import draw_learning_curves
-
-    draw_learning_curves(comparison, output)
-    say(f"Wrote {output}.")
