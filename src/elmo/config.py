@@ -46,9 +46,14 @@ def number(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
 
 
 def option(default: Any, help: str, spec: str = "", **bounds: float) -> Any:
-    """Declare a field that the command line sets too; `spec` is its flag, and the name of the value."""
-    flag, _, metavar = spec.partition(" ")
-    return field(default=default, metadata={"help": help, "flag": flag, "metavar": metavar, **bounds})
+    """Declare a field that the command line sets too; `spec` has its flag and the name of the value, as in "--seed N".
+
+    Without a flag, the field's name is the flag.
+    """
+    metadata = {"help": help, "spec": spec, **bounds}
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata=metadata)
+    return field(default=default, metadata=metadata)
 
 
 _count = functools.partial(number, above=0, most=LARGEST_TABLE)

@@ -126,7 +126,7 @@ def test_a_teacher_changes_the_static_vectors(run: Run, topics_corpus, tmp_path)
         (["--vectors", "missing.txt"], "No such file: 'missing.txt'"),
         (
             ["--vectors", "v.txt", "--dim", "100"],
-            "--dim is 100, but --vectors v.txt has static vectors of its own dimensions",
+            "dim is 100, but `vectors` are given, so none are computed; leave dim out.",
         ),
     ],
 )

@@ -16,15 +16,15 @@ class Group:
 
 @dataclass(frozen=True)
 class Inner:
-    rate: float = field(default=0.5, metadata={"help": "Rate of it.", "flag": "--speed", "metavar": "X"})
+    rate: float = field(default=0.5, metadata={"help": "Rate of it.", "spec": "--speed X"})
     secret: int = 1  # without a help text, so without an option
 
 
 @dataclass(frozen=True)
 class Settings:
     inner: Inner = field(default_factory=Inner)
-    kind: Literal["a", "b"] = field(default="a", metadata={"help": "Kind of it."})
-    pairs: dict[str, str] = field(default_factory=dict, metadata={"help": "Pairs.", "metavar": "A=B"})
+    kind: Literal["a", "b"] = field(default="a", metadata={"help": "Kind of it.", "spec": ""})
+    pairs: dict[str, str] = field(default_factory=dict, metadata={"help": "Pairs.", "spec": "A=B"})
 
 
 def say(

@@ -11,7 +11,7 @@ import inspect
 import types
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import click
 from click.core import ParameterSource
@@ -69,16 +69,16 @@ def make_command(function: Callable[..., None], name: str) -> click.Command:
 
 
 def _declare(name: str, annotation: Any, default: Any, parameters: list[click.Parameter]) -> Callable[[Any], Any]:
-    """Add what a parameter or a field stands for to the options; return what reads its value from all values."""
-    kind, *settings = get_args(annotation) or [annotation]
-    if dataclasses.is_dataclass(kind):
-        fields = dataclasses.fields(kind)
+    """Add the options of a parameter or a field; return the function that reads its value from all values."""
+    group, *settings = get_args(annotation) or [annotation]
+    if dataclasses.is_dataclass(group):
+        fields = dataclasses.fields(group)
         readers = {field.name: _declare(field.name, field.type, field.default, parameters) for field in fields}
-        return lambda values: kind(**{name: read(values) for name, read in readers.items()})  # type: ignore[operator]
-    if get_origin(kind) is dict and settings:
-        chosen = dict(_derive_options(*settings))
-        parameters += [_make_parameter(name, option, None) for name, option in chosen.items()]
-        return lambda values: {name: values[name] for name in chosen if values[name] is not None}
+        return lambda values: group(**{name: read(values) for name, read in readers.items()})  # type: ignore[operator]
+    if get_origin(group) is dict and settings:
+        options = {parameter.name: parameter for parameter in _derive_options(*settings)}
+        parameters += options.values()
+        return lambda values: {name: values[name] for name in options if values[name] is not None}
     parameters.append(_make_parameter(name, annotation, default))
     return lambda values: values[name]
 
@@ -90,6 +90,8 @@ def _make_parameter(name: str, annotation: Any, default: Any) -> click.Parameter
         annotation, declared = get_args(annotation)
     if default in (declared, inspect.Parameter.empty, dataclasses.MISSING):
         default = declared.default
+    flag = f"--{name.rpartition('.')[2].replace('_', '-')}"
+    flags = declared.flags or [f"{flag}/--no-{flag[2:]}" if annotation == bool | None else flag]
     is_list = False
     while get_origin(annotation) in (Union, types.UnionType, list):  # X of `X | None`, `list[X]` and `list[X] | None`
         is_list = is_list or get_origin(annotation) is list
@@ -107,8 +109,6 @@ def _make_parameter(name: str, annotation: Any, default: Any) -> click.Parameter
         parameter = _Argument([identifier], nargs=-1 if is_list else 1, **settings)
         parameter.help = declared.help
     else:
-        flag = name.replace("_", "-")
-        flags = declared.flags or [f"--{flag}/--no-{flag}" if annotation is bool else f"--{flag}"]
         settings |= {"is_flag": True, "type": None} if annotation is bool else {"multiple": is_list}
         parameter = click.Option([identifier, *flags], help=declared.help, show_default=declared.shown, **settings)
     parameter.name = name
@@ -128,23 +128,20 @@ def given_flags(*, except_for: str) -> str:
 
 def _derive_options(
     settings: type, shown: Mapping[str, str | None] | None = None, path: str = ""
-) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted name and the option of each field that has a help text, also in nested settings.
-
-    A field states help, flag and metavar in its metadata.
-    """
+) -> Iterator[click.Parameter]:
+    """Yield an option for each field that has a help text, also in nested settings, under its dotted name."""
     for field in dataclasses.fields(settings):
-        name, stated, default = f"{path}{field.name}", field.metadata, field.default
+        name, default = f"{path}{field.name}", field.default
         if dataclasses.is_dataclass(field.type):
             yield from _derive_options(field.type, shown, f"{name}.")  # type: ignore[arg-type]
-        elif "help" in stated and (text := (shown or {}).get(name, _describe_default(default))) is not None:
-            flag = stated.get("flag") or "--" + field.name.replace("_", "-")
-            names = f"{flag}/--no-{flag[2:]}" if field.type == bool | None else flag
-            kinds: Any = (bool, int, float, Path, field.type if get_origin(field.type) is Literal else str)
-            kind = next((kind for kind in kinds if field.type in (kind, kind | None)), str)
-            is_list = field.default_factory is dict or default == ()
-            declared = option(f"{names} {stated.get('metavar') or ''}", stated["help"], shown=text)
-            yield name, Annotated[(list[str] if is_list else kind) | None, declared]
+        elif "help" in field.metadata and (text := (shown or {}).get(name, _describe_default(default))) is not None:
+            kind: Any = field.type
+            if default == () or field.default_factory is dict:
+                kind = list[str]
+            elif isinstance(default, tuple):
+                kind = str  # of several values, separated by commas, which replace the default
+            declared = option(field.metadata["spec"], field.metadata["help"], None, shown=text)
+            yield _make_parameter(name, kind, declared)
 
 
 def _describe_default(value: Any) -> str | bool:
@@ -224,6 +221,8 @@ def describe_parameter(parameter: Any) -> tuple[str, str]:
         flags += f" {parameter.metavar}"
     if parameter.required:
         return flags, f"{text} [{translate('required')}]"
-    default = parameter.default if shown and not parameter.is_flag else None  # a value, which has no translation
-    default = translate(shown) if isinstance(shown, str) else default
+    default = parameter.default if shown and not parameter.is_flag else None
+    if isinstance(shown, str):
+        is_value = shown in getattr(parameter.type, "choices", ())  # which has no translation
+        default = shown if is_value else translate(shown)
     return flags, text if default is None else f"{text} [{translate('default: ')}{default}]"

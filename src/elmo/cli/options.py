@@ -138,16 +138,11 @@ class FilesOptions:
     format: ModelFormat = None
     local_files_only: LocalFilesOnly = False
 
-    def read(self, name: str | None) -> "Checkpoint":
+    def read(self, name: str) -> "Checkpoint":
         """Read a model without building its network."""
         from elmo.checkpoint.open import open_checkpoint
-        from elmo.checkpoint.source import DEFAULT_MODEL
 
-        return open_checkpoint(
-            DEFAULT_MODEL if name is None else name,
-            format=cast("Format | None", self.format),
-            local_files_only=self.local_files_only,
-        )
+        return open_checkpoint(name, format=cast("Format | None", self.format), local_files_only=self.local_files_only)
 
     def open_named(self, name: str | None, **settings: Any) -> "Elmo":
         """Open a model to compute with; settings that are None have the default of Elmo.from_pretrained."""

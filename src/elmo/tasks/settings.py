@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from elmo.config import Script, Settings, TokenizationConfig, number, parse
+from elmo.config import Script, Settings, TokenizationConfig, number, option, parse
 from elmo.errors import ConfigError, InputError
 from elmo.text.sentence_input import Tokenizer
 from elmo.text.units import Tokenization
@@ -34,14 +34,6 @@ TARGETS = {
 PairTarget: TypeAlias = Literal["auto", "label", "score"]
 
 
-def option(default: Any, help: str, flag: str = "", metavar: str | None = None, **bounds: float) -> Any:
-    """Declare a field that the command line sets too; the flag is the field's name unless another is given."""
-    metadata = {"help": help, "flag": flag, "metavar": metavar, **bounds}
-    if isinstance(default, dict):
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
-
-
 def keep_known(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a dataclass's fields; a stored setting may have been removed since."""
     names = {field.name for field in dataclasses.fields(cls)}
@@ -59,8 +51,7 @@ class WordSettings(Settings):
     kinds: tuple[Literal["pretrained", "learned", "characters"], ...] = option(
         ("learned",),
         "Word vectors in addition to ELMo: learned, pretrained, characters, several separated by commas, or none.",
-        "--word-features",
-        "KINDS",
+        "--word-features KINDS",
     )
     dim: int = count(50)  # of learned vectors; pretrained ones have their own
     min_count: int = count(2)  # a rarer word has no learned vector of its own
@@ -161,14 +152,13 @@ class ReadSettings:
         "Format of the files if the extension does not determine it: conll, conllu, csv, tsv, jsonl, json, parquet, "
         "folders (a folder per label), trec, trees, semeval, squad, wsd or, for predictions, text (one per line).",
     )
-    text_column: str | None = option(None, "Column of the texts, or of the words of tags.", metavar="NAME")
-    label_column: str | None = option(None, "Column of the labels, tags, scores or answers.", metavar="NAME")
+    text_column: str | None = option(None, "Column of the texts, or of the words of tags.", "NAME")
+    label_column: str | None = option(None, "Column of the labels, tags, scores or answers.", "NAME")
     columns: Mapping[str, str] = option(
         {},
         "Column of a role: word, tag; text, label; first, second, label; question, passage, answer, start. NAME is a "
         "name or a number from 1; repeatable.",
-        "--column",
-        "ROLE=NAME",
+        "--column ROLE=NAME",
     )
     header: bool | None = option(None, "Whether the first row names the columns.")
     encoding: str = option("utf-8", "Encoding of text files, such as latin-1, cp1252 or gb18030.")
@@ -220,12 +210,12 @@ class TaskOptions:
     """How a task's data is read and where its biLM runs, for train and compare."""
 
     precision: str = option("float32", "Precision of the frozen biLM: float32, bfloat16, int8 or auto.")
-    word_vectors: str | None = option(None, "GloVe or word2vec vectors as text, for pretrained words.", metavar="FILE")
+    word_vectors: str | None = option(None, "GloVe or word2vec vectors as text, for pretrained words.", "FILE")
     read: ReadSettings = field(default_factory=ReadSettings)
-    cache_folder: str | None = option(None, "Folder for the layers of the frozen biLM.", "--cache", "FOLDER")
+    cache_folder: str | None = option(None, "Folder for the layers of the frozen biLM.", "--cache FOLDER")
     carry_bilm: bool = option(False, "Copy the biLM into the task's folder, so that it needs nothing else.")
     sense_index: str | None = option(
-        None, "WordNet's index.sense: the first sense of lemmas that the training data lacks.", metavar="FILE"
+        None, "WordNet's index.sense: the first sense of lemmas that the training data lacks.", "FILE"
     )
     device: str = option("cpu", "Device of the frozen biLM: cpu, cuda, cuda:1 or mps.")
     num_threads: int = 1  # of the task network; more pay only for large networks on an idle machine

@@ -6,13 +6,12 @@ from typing import Annotated, Any
 
 from elmo.cli import options
 from elmo.cli.command import argument, option
-from elmo.cli.commands.models import STORAGE, check_folder, write_model
+from elmo.cli.commands.models import STORAGE, check_folder
 from elmo.cli.options import FilesOptions
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
 from elmo.config import NEW_CONTEXT, ContextConfig
 from elmo.corpus.settings import PrepareSettings
-from elmo.errors import InputError
 from elmo.files.durable import output_file
 from elmo.progress import progress_bar
 
@@ -141,11 +140,8 @@ def fuse(
       elmo prepare 'texts/*.txt.xz' --output corpus
       elmo fuse small corpus --output small-fused
     """
-    if vectors is not None and dim is not None:
-        raise InputError(
-            f"--dim is {dim}, but --vectors {vectors} has static vectors of its own dimensions; leave out --dim."
-        )
     check_folder(output)
+    from elmo.checkpoint.folder import write_folder
     from elmo.corpus.prepared import PreparedCorpus
     from elmo.fusion.fuse import fuse as add_context
 
@@ -158,7 +154,7 @@ def fuse(
             advance=lambda num_tokens: advance(num_tokens, num_tokens),
         )  # fmt: skip
     checkpoint = fused.checkpoint()
-    write_model(checkpoint, output, storage or checkpoint.storage)
+    write_folder(checkpoint, output, storage=storage or checkpoint.storage)
     assert fused.context is not None
     say(
         f"Wrote {output} with a context layer of {fused.context.num_words:,} words and {fused.context.dim} "

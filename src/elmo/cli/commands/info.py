@@ -33,12 +33,14 @@ def info(
       elmo info tagger
       elmo info en-pos
     """
-    facts = _describe(files, model)
+    from elmo.checkpoint.source import DEFAULT_MODEL
+
+    facts = _describe(files, model or str(DEFAULT_MODEL))
     print(to_json(facts) if json else align_facts(facts))
 
 
-def _describe(files: FilesOptions, name: str | None) -> dict[str, Any]:
-    if name is not None and files.format is None and Path(name).is_dir():
+def _describe(files: FilesOptions, name: str) -> dict[str, Any]:
+    if files.format is None and Path(name).is_dir():
         from elmo.vectors.folder import VECTORS
 
         if VECTORS.is_described(Path(name)):
@@ -51,10 +53,10 @@ def _describe(files: FilesOptions, name: str | None) -> dict[str, Any]:
         return describe_tagger(name)
     from elmo.checkpoint.folder import check_content_hash
     from elmo.checkpoint.open import is_archive
-    from elmo.checkpoint.source import DEFAULT_MODEL, find_model
+    from elmo.checkpoint.source import find_model
 
     checkpoint = files.read(name)
-    path = find_model(DEFAULT_MODEL if name is None else name, local_files_only=True)  # it was opened a moment ago
+    path = find_model(name, local_files_only=True)  # it was opened a moment ago
     path = path if path.exists() else path.parent  # the prefix of a TensorFlow checkpoint
     listed = [path] if path.is_file() else [entry for entry in path.iterdir() if entry.is_file()]
     facts = _describe_model(checkpoint, {file.name: file.stat().st_size for file in sorted(listed)})

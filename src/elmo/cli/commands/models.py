@@ -2,19 +2,15 @@
 
 from collections.abc import Container
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import Annotated, Literal
 
 from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import FilesOptions
 from elmo.cli.terminal import say
 from elmo.errors import InputError
-from elmo.files.durable import check_parent
+from elmo.files.durable import check_parent, is_vacant
 from elmo.files.sources import Lines
-
-if TYPE_CHECKING:
-    from elmo.checkpoint.checkpoint import Checkpoint
-    from elmo.checkpoint.weights import Storage
 
 STORAGE = (
     "Type of the stored weights: float16 needs half the space of float32, compact also stores the softmax as int8. "
@@ -26,15 +22,8 @@ ModelOutput = Annotated[Path, argument("OUT", "Folder to write the model to.")]
 def check_folder(output: Path) -> None:
     """Raise InputError unless a model can be written to this folder."""
     check_parent(output)
-    if output.exists() and not (output.is_dir() and not any(output.iterdir())):
+    if not is_vacant(output):
         raise InputError(f"{output} exists and is not an empty folder; give a new one.")
-
-
-def write_model(checkpoint: "Checkpoint", output: Path, storage: str = "float32") -> None:
-    """Write a model folder."""
-    from elmo.checkpoint.folder import write_folder
-
-    write_folder(checkpoint, output, storage=cast("Storage", storage))
 
 
 def convert(
@@ -53,12 +42,13 @@ def convert(
     if to == "hdf5" and storage not in (None, "float32"):
         raise InputError(f"--storage is {storage}, but HDF5 models are stored in float32; leave it out.")
     check_folder(output)
+    from elmo.checkpoint.folder import write_folder
+    from elmo.checkpoint.formats.hdf5 import write_hdf5
+
     checkpoint = files.read(source)
     if to == "elmo":
-        write_model(checkpoint, output, storage or checkpoint.storage)
+        write_folder(checkpoint, output, storage=storage or checkpoint.storage)
     else:
-        from elmo.checkpoint.formats.hdf5 import write_hdf5
-
         write_hdf5(checkpoint, output)
     say(f"Wrote {output}: {', '.join(sorted(file.name for file in output.iterdir()))}.")
     optional = {"softmax": checkpoint.config.softmax, "context": checkpoint.context, "sentence": checkpoint.sentence}
@@ -89,12 +79,13 @@ def vocab(
     check_folder(output)
     from elmo.checkpoint import change_vocabulary
     from elmo.checkpoint.derived import require_vocabulary
+    from elmo.checkpoint.folder import write_folder
 
     checkpoint = files.read(model)
     old = require_vocabulary(checkpoint)
     listed = _read_words(path, known=old)
     words = listed if add is None else [*old.words, *dict.fromkeys(word for word in listed if word not in old)]
-    write_model(change_vocabulary(checkpoint, words), output)
+    write_folder(change_vocabulary(checkpoint, words), output)
     num_kept = sum(word in old for word in words)
     say(
         f"Wrote {output} (words: {len(words):,}; kept: {num_kept:,}, new: {len(words) - num_kept:,}, "
