@@ -8,7 +8,7 @@ import yaml
 
 import elmo
 from elmo import __version__
-from elmo.checkpoint.derived import license_of
+from elmo.checkpoint.derived import card_field
 from elmo.checkpoint.location import cache_folder
 from elmo.checkpoint.source import installed_models
 from elmo.cli import main
@@ -23,9 +23,9 @@ def test_the_license_expression_names_the_license_of_each_embedded_model():
     named = {part.lower() for part in expression.split(" AND ")}
     assert "apache-2.0" in named
     for name, folder in installed_models().items():
-        assert license_of((folder / "README.md").read_text()) in named, name
+        assert card_field((folder / "README.md").read_text(), "license") in named, name
         notice = (ROOT / "LICENSES" / f"{name}-weights.txt").read_text()
-        assert license_of((folder / "README.md").read_text()) in notice.lower()
+        assert card_field((folder / "README.md").read_text(), "license") in notice.lower()
 
 
 @pytest.mark.parametrize(

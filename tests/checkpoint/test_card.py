@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from elmo import CheckpointError, Elmo
-from elmo.checkpoint.derived import average, change_vocabulary, license_of
+from elmo.checkpoint.derived import average, card_field, change_vocabulary
 from elmo.checkpoint.folder import read_folder
 from tests.language_models import VOCABULARY, make_language_model
 
@@ -51,7 +51,7 @@ def test_saved_copies_keep_license_and_counts(tmp_path):
     model = Elmo.from_pretrained()
     model.save_pretrained(tmp_path / "copy", storage="compact")
     copy = read_folder(tmp_path / "copy")
-    assert license_of(copy.card) == "cc-by-sa-3.0"
+    assert card_field(copy.card, "license") == "cc-by-sa-3.0"
     assert copy.word_counts is not None and copy.word_counts[model.vocabulary.words.index("the")] > 10**6
 
 
@@ -61,7 +61,7 @@ def test_saved_copies_keep_license_and_counts(tmp_path):
 )
 def test_a_changed_model_keeps_the_license_and_not_the_measurements(model, change):
     card = change(model.checkpoint()).card
-    assert license_of(card) == "cc-by-sa-3.0"
+    assert card_field(card, "license") == "cc-by-sa-3.0"
     assert "# From My model" in card and "The license of My model holds" in card
     assert "82.1" not in card
 
@@ -81,3 +81,18 @@ def test_damaged_counts_are_refused(model, tmp_path, content, message):
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(CheckpointError, match=message):
         Elmo.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("front", "language"),
+    [
+        ("language: en\n", "en"),
+        ('license: mit\nlanguage: "zh"\n', "zh"),
+        ("language:\n- en\n- zh\n", "en"),
+        ("language: [en, zh]\n", "en"),
+        ("language:\nlicense: mit\n", None),
+        ("license: mit\n---\nlanguage: en\n", None),
+    ],
+)
+def test_the_front_matter_names_the_language(front, language):
+    assert card_field(f"---\n{front}---\n# My model\n", "language") == language

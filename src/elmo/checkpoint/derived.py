@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 
@@ -120,8 +121,9 @@ def derived_card(card: str | None, origin: str) -> str | None:
     )
 
 
-def license_of(card: str | None) -> str | None:
-    """Return the license that the front matter of a card names."""
+def card_field(card: str | None, name: Literal["language", "license"]) -> str | None:
+    """Return a field from the front matter of a card; of a list, its first item."""
     front = _FRONT_MATTER.match(card or "")
-    line = re.search(r"^license:\s*['\"]?([^'\"\n]+)", front[1], re.MULTILINE) if front else None
+    pattern = rf"^{name}:[ \t]*(?:\n[ \t]*-[ \t]*|\[)?['\"]?([^'\"\n,\]]+)"
+    line = re.search(pattern, front[1], re.MULTILINE) if front else None
     return line[1].strip() if line else None

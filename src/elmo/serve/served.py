@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo.checkpoint.checkpoint import fingerprint
-from elmo.checkpoint.derived import license_of
+from elmo.checkpoint.derived import card_field
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, MODELS_BY_SCRIPT, choose_model
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from elmo.tasks import Task
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
-_LANGUAGE = re.compile(r"\A---\n(?:(?!---\n).*\n)*?language:\s*(?:-\s*)?['\"]?(\w[\w-]*)")  # of a card
 _SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # examples in these languages come with the page
 
 
@@ -158,13 +156,11 @@ def public_source(source: str | None) -> str | None:
 
 def describe_card(elmo: Elmo) -> dict[str, Any]:
     """Return the facts that the page shows of a model, from its card (README.md) and configuration; None: unknown."""
-    card = elmo.checkpoint().card or ""
-    language = _LANGUAGE.search(card)
-    learned = elmo.scripts.learned or frozenset()
-    guessed = next((language for script, language in _SCRIPT_LANGUAGES.items() if script in learned), None)
+    card, learned = elmo.checkpoint().card, elmo.scripts.learned or ()
+    language = next((language for script, language in _SCRIPT_LANGUAGES.items() if script in learned), None)
     return {
-        "language": language[1] if language else guessed,
-        "license": license_of(card),
+        "language": card_field(card, "language") or language,
+        "license": card_field(card, "license"),
         "reads": "characters" if elmo.config.characters is not None else "words",
         "num_words": None if elmo.vocabulary is None else len(elmo.vocabulary.words),
     }
