@@ -20,7 +20,7 @@ from playwright.sync_api import Page, sync_playwright
 
 from elmo.serve.page_folder import write_page
 from elmo.serve.served import open_served
-from elmo.serve.settings import Settings
+from elmo.serve.settings import PAGE_WORDS, Settings
 
 HOMONYMS = Path(__file__).with_name("homonyms.txt")
 OWN = "She kept her savings in a bank near the harbour"
@@ -48,7 +48,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary) / "site"
         if arguments.folder is None:
-            write_page(open_served(Settings()), folder)
+            write_page(open_served(Settings()), folder, PAGE_WORDS)
         server, sent = serve(folder)
         address = f"http://127.0.0.1:{server.server_address[1]}/"
         with sync_playwright() as playwright:

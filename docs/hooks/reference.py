@@ -12,7 +12,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from types import ModuleType
 from typing import Any, get_args
 
 
@@ -216,18 +215,12 @@ def write_requests() -> str:
     """Describe every request of the server, from the OpenAPI document."""
     from fastapi import APIRouter, FastAPI
 
-    from elmo.serve import app as application
+    from elmo.serve import routes
 
-    names = vars(application)
-    modules = [
-        value for value in names.values() if isinstance(value, ModuleType) and value.__name__.startswith("elmo.serve.")
-    ]
-    routers = [
-        value for module in (*modules, application) for value in vars(module).values() if isinstance(value, APIRouter)
-    ]
     app = FastAPI()
-    for router in {id(router): router for router in routers}.values():
-        app.include_router(router)
+    for router in vars(routes).values():
+        if isinstance(router, APIRouter):
+            app.include_router(router)
     document = app.openapi()
     return "\n".join(
         line

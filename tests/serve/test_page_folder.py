@@ -16,8 +16,9 @@ pytest.importorskip("axe_playwright_python", reason="axe-playwright-python is no
 
 from elmo import Elmo  # noqa: E402
 from elmo.cli.run import main  # noqa: E402
-from elmo.serve.page_folder import PAGE_WORDS, shorten  # noqa: E402
+from elmo.serve.page_folder import shorten  # noqa: E402
 from elmo.serve.served import ServedModel  # noqa: E402
+from elmo.serve.settings import PAGE_WORDS  # noqa: E402
 from tests.serve.firefox import FIREFOX, open_firefox  # noqa: E402
 from tests.serve.test_page import CHROMIUM, find_faults  # noqa: E402
 

@@ -30,7 +30,7 @@ from elmo.text.characters import Alphabet, DictionaryAlphabet, Utf8Alphabet
 from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
-_SOFTMAXES = ("softmax.", "right_to_left_softmax.")
+SOFTMAX_PREFIXES = ("softmax.", "right_to_left_softmax.")  # of the weights that only predict words
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def fingerprint(model: HasCheckpoint) -> str:
         lists.append(dict(checkpoint.aliases))
     digest = hashlib.sha256(json.dumps([config, lists], sort_keys=True, default=str).encode())
     for name in sorted(checkpoint.weights):
-        if not name.startswith(_SOFTMAXES):
+        if not name.startswith(SOFTMAX_PREFIXES):
             weight = np.ascontiguousarray(checkpoint.weights[name])
             digest.update(f"{name} {describe_type(weight)}".encode())
             digest.update(weight.data.cast("B"))

@@ -8,7 +8,7 @@ different saves.
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -205,22 +205,31 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
         "lists": {},
     }
     write_tensors(folder / WEIGHTS_FILE, stored, {"content_hash": weights_hash})
-    context, counts = checkpoint.context, checkpoint.word_counts
-    components = {"context": (context, CONTEXT_FILE), "sentence": (checkpoint.sentence, SENTENCE_FILE)}
-    for name, (component, file_name) in components.items():
-        if component is not None:
-            component_hash = component.content_hash()
-            header[name] = {"content_hash": component_hash, "settings": component.config.to_dict()}
-            write_tensors(folder / file_name, component.arrays, {"content_hash": component_hash})
-    for name, entries in (
-        (CONTEXT_WORDS_FILE, None if context is None else context.words),
-        (VOCABULARY_FILE, checkpoint.vocabulary),
-        (CHARACTERS_FILE, checkpoint.characters),
-        (COUNTS_FILE, None if counts is None else map(str, counts)),
-        (ALIASES_FILE, [f"{token} {other}" for token, other in checkpoint.aliases.items()] or None),
-    ):
-        if entries is not None:
-            content = format_lines(entries)
-            header["lists"][name] = hashlib.sha256(content).hexdigest()
-            (folder / name).write_bytes(content)
+    for name, component in list_components(checkpoint).items():
+        component_hash = component.content_hash()
+        header[name] = {"content_hash": component_hash, "settings": component.config.to_dict()}
+        write_tensors(folder / f"{name}.safetensors", component.arrays, {"content_hash": component_hash})
+    for name, entries in list_entries(checkpoint).items():
+        content = format_lines(entries)
+        header["lists"][name] = hashlib.sha256(content).hexdigest()
+        (folder / name).write_bytes(content)
     write_json(folder / CONFIG_FILE, header)
+
+
+def list_components(checkpoint: Checkpoint) -> dict[str, ContextLayer | SentenceHead]:
+    """Return the components that a model has, by their name in config.json."""
+    components = {"context": checkpoint.context, "sentence": checkpoint.sentence}
+    return {name: component for name, component in components.items() if component is not None}
+
+
+def list_entries(checkpoint: Checkpoint) -> dict[str, Iterable[str]]:
+    """Return the lists of words and characters that a model has, by the name of their file."""
+    context, counts = checkpoint.context, checkpoint.word_counts
+    lists = {
+        CONTEXT_WORDS_FILE: None if context is None else context.words,
+        VOCABULARY_FILE: checkpoint.vocabulary,
+        CHARACTERS_FILE: checkpoint.characters,
+        COUNTS_FILE: None if counts is None else map(str, counts),
+        ALIASES_FILE: [f"{token} {alias}" for token, alias in checkpoint.aliases.items()] or None,
+    }
+    return {name: entries for name, entries in lists.items() if entries is not None}

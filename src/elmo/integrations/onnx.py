@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo import __version__
+from elmo.checkpoint.checkpoint import SOFTMAX_PREFIXES
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.errors import InputError
 from elmo.extras import require
@@ -34,7 +35,7 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
     weights = {
         name: np.asarray(weight, dtype=np.float32)
         for name, weight in model.checkpoint().weights.items()
-        if not name.startswith(("softmax.", "right_to_left_softmax."))
+        if not name.startswith(SOFTMAX_PREFIXES)
     }
     graph = _Graph(onnx)
     layers = _add_model(graph, config, weights, Boundaries.of(model.indexer))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint, make_indexer, name_words
+from elmo.checkpoint.folder import ALIASES_FILE, CHARACTERS_FILE, VOCABULARY_FILE, list_entries
 from elmo.config import ModelConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import ConfigError, InputError
@@ -45,8 +46,6 @@ try:
     from transformers.utils.generic import can_return_tuple
 except ImportError as error:
     raise missing_package("transformers", "transformers") from error
-
-VOCABULARY_FILE, CHARACTERS_FILE, ALIASES_FILE = "vocabulary.txt", "characters.txt", "aliases.txt"
 
 
 class ElmoConfig(PretrainedConfig):
@@ -269,12 +268,10 @@ class ElmoTokenizer(PreTrainedTokenizer):
         if source is not None and (Path(source) / "tokenizer_config.json").is_file():
             return super().from_pretrained(source, *arguments, **options)
         checkpoint = _open_checkpoint(source, options)
-        tokenizer = cls(checkpoint.config.to_dict())
-        tokenizer._lists = {
-            VOCABULARY_FILE: list(checkpoint.vocabulary or ()) if checkpoint.config.words else [],
-            CHARACTERS_FILE: list(checkpoint.characters or ()),
-            ALIASES_FILE: [f"{token} {alias}" for token, alias in checkpoint.aliases.items()],
-        }
+        tokenizer, entries = cls(checkpoint.config.to_dict()), list_entries(checkpoint)
+        if not checkpoint.config.words:  # the vocabulary is that of the softmax
+            entries.pop(VOCABULARY_FILE, None)
+        tokenizer._lists = {name: list(entries.get(name, ())) for name in tokenizer._lists}
         return tokenizer
 
     @cached_property

@@ -43,7 +43,7 @@ class Gate:
     """Counts requests, checks access, and reads bodies within the limits, in front of all routes.
 
     Without the key or, if there is no key, from other sites, only GET and HEAD of `public` paths pass. What a request
-    may ask for (words, numbers) is checked in requests.py.
+    may ask for (words, numbers) is checked in service.py.
     """
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics, public: Collection[str]) -> None:

@@ -17,10 +17,17 @@ from typing import Any
 import numpy as np
 
 from elmo.analysis import map_senses
-from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.checkpoint import SOFTMAX_PREFIXES, Checkpoint
 from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.derived import change_vocabulary
-from elmo.checkpoint.folder import FORMAT_NAME, FORMAT_VERSION
+from elmo.checkpoint.folder import (
+    CONFIG_FILE,
+    FORMAT_NAME,
+    FORMAT_VERSION,
+    WEIGHTS_FILE,
+    list_components,
+    list_entries,
+)
 from elmo.checkpoint.tensors import Array, write_tensors
 from elmo.checkpoint.weights import StoredWeights
 from elmo.config import EncoderConfig
@@ -36,17 +43,15 @@ from elmo.text.vocabulary import format_lines
 INDEX, MODELS, ANSWERS, OFFLINE = "index.html", "models.json", "answers.json", "offline.js"
 SOFTMAX = "softmax.safetensors"
 NAMES = (INDEX, MODELS, ANSWERS, OFFLINE, "page", "models")  # in the folder; a folder with others is not replaced
-PAGE_WORDS = 15_000  # with more, visitors load more, and meanings are hardly better
 SHOWN_SUBSTITUTES = 8  # as in page/lists.js
 _PAGE_ONLY_FOR_SERVERS = ("docs.html", "docs.js", INDEX, OFFLINE)
 _POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; base-uri 'none'; "
     "form-action 'none'"
 )
-_SOFTMAX_NAMES = ("softmax.", "right_to_left_softmax.")
 
 
-def write_page(served: Served, output: Path, num_words: int = PAGE_WORDS) -> int:
+def write_page(served: Served, output: Path, num_words: int) -> int:
     """Write the page of some opened models, shortened to their `num_words` most frequent words, to a folder.
 
     Returns its size in bytes. InputError for a model that elmo.js cannot run, or if the folder has other files.
@@ -136,33 +141,24 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
     network: dict[str, Array] = {}
     softmax: dict[str, Array] = {}
     for name, array in stored.items():
-        (softmax if name.startswith(_SOFTMAX_NAMES) else network).update(_shrink(name, array))
-    write_tensors(folder / "weights.safetensors", network, {})
+        (softmax if name.startswith(SOFTMAX_PREFIXES) else network).update(_shrink(name, array))
+    write_tensors(folder / WEIGHTS_FILE, network, {})
     header: dict[str, Any] = {
         "format": FORMAT_NAME, "version": FORMAT_VERSION, "origin": dict(checkpoint.origin),
         "model": checkpoint.config.to_dict(),
     }  # fmt: skip
     if softmax:
         write_tensors(folder / SOFTMAX, softmax, {})
-    context, counts = checkpoint.context, checkpoint.word_counts
-    for name, component in (("context", context), ("sentence", checkpoint.sentence)):
-        if component is not None:
-            header[name] = {"settings": component.config.to_dict()}
-            exact = ("scales", "vectors")
-            arrays = {key: array if key in exact else _halve(array) for key, array in component.arrays.items()}
-            write_tensors(folder / f"{name}.safetensors", arrays, {})
-    lists = {
-        "context.txt": None if context is None else context.words,
-        "vocabulary.txt": checkpoint.vocabulary,
-        "word_counts.txt": None if counts is None else map(str, counts),
-        "aliases.txt": [f"{token} {alias}" for token, alias in checkpoint.aliases.items()] or None,
-    }
-    for name, lines in lists.items():
-        if lines is not None:
-            # Not every web host compresses what it sends.
-            (folder / f"{name}.gz").write_bytes(gzip.compress(format_lines(lines), mtime=0))
+    for name, component in list_components(checkpoint).items():
+        header[name] = {"settings": component.config.to_dict()}
+        exact = ("scales", "vectors")
+        arrays = {key: array if key in exact else _halve(array) for key, array in component.arrays.items()}
+        write_tensors(folder / f"{name}.safetensors", arrays, {})
+    for name, entries in list_entries(checkpoint).items():
+        # Not every web host compresses what it sends.
+        (folder / f"{name}.gz").write_bytes(gzip.compress(format_lines(entries), mtime=0))
     sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
-    _write_json(folder / "config.json", {**header, "files": sizes})
+    _write_json(folder / CONFIG_FILE, {**header, "files": sizes})
     return sizes
 
 

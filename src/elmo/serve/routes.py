@@ -1,4 +1,4 @@
-"""The POST routes: vectors of texts and words, language models, and tasks."""
+"""The routes: vectors of texts and words, language models, tasks, and what is served."""
 
 import asyncio
 import base64
@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from fastapi import APIRouter
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from starlette.responses import Response
 
 from elmo.analysis import map_senses
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words
@@ -15,10 +17,11 @@ from elmo.model import Array
 from elmo.serve import schemas
 from elmo.serve.batching import Work
 from elmo.serve.errors import JsonResponse, Problem
-from elmo.serve.requests import ServiceOf
+from elmo.serve.service import ServiceOf
 from elmo.tasks.examples import describe_prediction
 
-router, tasks_router = APIRouter(), APIRouter()
+router, tasks_router, health_router = APIRouter(), APIRouter(), APIRouter()
+_LIMITS = ("max_body_bytes", "max_words", "max_values", "max_seconds")
 
 
 @router.post("/v1/embeddings")
@@ -159,6 +162,35 @@ async def predict(name: str, body: schemas.TaskRequest, service: ServiceOf) -> J
         for item, prediction in zip(body.items, predicted, strict=True)
     ]
     return JsonResponse({"task": name, "family": task.family, "predictions": predictions})
+
+
+@router.get("/models")
+async def list_served(service: ServiceOf) -> JsonResponse:
+    """Return the models and tasks that are served, and the limits of a request."""
+    models = [model.describe() for model in service.served.models.values()]
+    limits = {name: getattr(service.settings, name) for name in _LIMITS}
+    return JsonResponse({"models": models, "tasks": service.served.describe_tasks(), "limits": limits})
+
+
+@router.get("/v1/models")
+async def list_models(service: ServiceOf) -> JsonResponse:
+    """Return the models in OpenAI's format."""
+    data = [{"id": name, "object": "model", "created": 0, "owned_by": "elmo"} for name in service.served.models]
+    return JsonResponse({"object": "list", "data": data})
+
+
+@router.get("/metrics", response_class=Response)
+async def report_metrics(service: ServiceOf) -> Response:
+    """Return the metrics for Prometheus."""
+    return Response(generate_latest(service.metrics.registry), media_type=CONTENT_TYPE_LATEST)
+
+
+@health_router.get("/health")
+async def check_health(service: ServiceOf) -> JsonResponse:
+    """Return 200 as long as the server can compute vectors."""
+    if not service.batcher.is_alive:
+        raise Problem(503, "not_alive", "The computing thread has ended; restart the server.")
+    return JsonResponse({"status": "ok"})
 
 
 def _words(sentences: list[list[tuple[str, Any, Any]]]) -> list[list[str]]:

@@ -68,21 +68,17 @@ class Served:
 
     def model(self, name: str | None, texts: Iterable[Text] = ()) -> ServedModel:
         """Return the model of a name or source; without a name, that for the language of the texts."""
-        chosen = name
-        if name is None and len(self.models) > 1:
-            chosen = choose_model(word for text in texts for word in ([text] if isinstance(text, str) else text))
-        if chosen in self.models:
-            return self.models[chosen]
-        first, *others = self.models.values()
-        if chosen in (None, FIRST_MODEL):
-            return first
-        for model in (first, *others):
-            if chosen == model.source:
-                return model
+        first = next(iter(self.models.values()))
+        by_source = {model.source: model for model in reversed(self.models.values())}
+        known = {**by_source, FIRST_MODEL: first, **self.models}
         if name is None:
-            return first
-        message = f"There is no model {name!r:.80} here; known: {', '.join(self.models)}."
-        raise Problem(404, "model_not_found", message, field="model")
+            words = (word for text in texts for word in ([text] if isinstance(text, str) else text))
+            language_model = choose_model(words) if len(self.models) > 1 else None
+            return known.get(language_model or FIRST_MODEL, first)
+        if name not in known:
+            message = f"There is no model {name!r:.80} here; known: {', '.join(self.models)}."
+            raise Problem(404, "model_not_found", message, field="model")
+        return known[name]
 
     def describe_tasks(self) -> list[dict[str, Any]]:
         """Return the tasks in the response of GET /models."""

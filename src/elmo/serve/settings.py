@@ -10,6 +10,7 @@ from elmo.config import Settings as CheckedSettings
 from elmo.config import option, parse
 
 PREFIX = "ELMO_SERVE_"
+PAGE_WORDS = 15_000  # of each model in a page without a server; with more, meanings are hardly better
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from elmo.cli.command import argument, option
 from elmo.cli.terminal import say
 from elmo.extras import require
 from elmo.language import translate
-from elmo.serve.settings import Settings, read_settings
+from elmo.serve.settings import PAGE_WORDS, Settings, read_settings
 
 
 def serve(
@@ -48,7 +48,7 @@ def page(
     ),
     output: Path = option("--output -o FOLDER", "Folder to write the page to."),
     vocabulary_size: int = option(
-        "", "Keep the N most frequent words; with more, visitors load more.", 15_000, min=1000
+        "", "Keep the N most frequent words; with more, visitors load more.", PAGE_WORDS, min=1000
     ),
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""A request: its texts as words, within the limits, and its results from the batcher."""
+"""What all routes share: the texts of a request as words, its limits, and its results from the batcher."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -22,36 +22,37 @@ ResultT = TypeVar("ResultT")
 
 @dataclass
 class Service:
-    """The objects that all requests share; `batcher` exists while the application runs."""
+    """The objects that all requests share, and what they do with their texts."""
 
     settings: Settings
     served: Served
     metrics: Metrics
-    batcher: Batcher | None = None
+    batcher: Batcher
 
     async def tokenize(
         self, texts: Sequence[Text], field: str, model: Elmo, *, on_spaces: bool = False
     ) -> list[list[tuple[str, int | None, int | None]]]:
         """Return the words of each text as the model splits it, with their character offsets if it was a string."""
-        split = model.tokenization.tokenizer(on_spaces=on_spaces)
+        tokenizer = model.tokenization.tokenizer(on_spaces=on_spaces)
 
         def tokenize_all() -> list[Any]:
-            return [split(text) if isinstance(text, str) else [(word, None, None) for word in text] for text in texts]
+            return [
+                tokenizer(text) if isinstance(text, str) else [(word, None, None) for word in text] for text in texts
+            ]
 
         sentences = await asyncio.to_thread(tokenize_all)
         self.check_words(sentences, field)
         return sentences
 
     async def locate_words(
-        self, model: Elmo, *targets: tuple[str, Text, int | None], on_spaces: bool = False
+        self, model: Elmo, *targets: tuple[str, Text, int | None]
     ) -> list[tuple[list[str], tuple[int, int]]]:
         """Return the words of each (field, sentence, index), and the range of those marked or at the index."""
-        split = model.tokenization.tokenizer(on_spaces=on_spaces)
 
         def read_all() -> list[tuple[list[str], tuple[int, int]]]:
             return [
-                read_pointed(text, index, split, name=name.replace("sentence", "index"))
-                for name, text, index in targets
+                read_pointed(text, index, model.tokenization, name=field.replace("sentence", "index"))
+                for field, text, index in targets
             ]
 
         sentences = await asyncio.to_thread(read_all)
@@ -80,7 +81,6 @@ class Service:
 
     async def compute(self, work: Work, sentences: Sequence[Words]) -> list[Any]:
         """Return one result per sentence; Problem if the time is up before."""
-        assert self.batcher is not None
         seconds = self.settings.max_seconds
         try:
             return await asyncio.wait_for(self.batcher.compute(work, sentences), seconds)
