@@ -35,6 +35,7 @@ OFFICIAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7,
 
 DataclassT = TypeVar("DataclassT")
 # Scripts written without spaces between words.
+Pooling: TypeAlias = Literal["auto", "head", "weighted", "mean", "max"]  # of word vectors to a sentence vector
 Script: TypeAlias = Literal[
     "Han", "Hiragana", "Katakana", "Bopomofo", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", "Yi"
 ]

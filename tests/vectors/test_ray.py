@@ -56,7 +56,7 @@ def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, 
         num_threads=2,
         show_progress_bar=lambda num_words, num_bytes: words.append(num_words),
     )
-    assert sum(words) == vectors.manifest.values["counts"]["num_words"]
+    assert sum(words) == vectors.manifest["counts"]["num_words"]
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
 
 

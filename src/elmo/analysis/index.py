@@ -234,7 +234,7 @@ class CorpusIndex:
         number = int(np.searchsorted(ends, position, side="right"))
         folder, row_position, source, number_in_source, _ = rows[number].tolist()
         row = self._folders[folder][row_position]
-        source_name = self._folders[folder].manifest.values["inputs"][source]["name"]
+        source_name = self._folders[folder].manifest["inputs"][source]["name"]
         sentence = CorpusSentence.tokenize(row.text or "", tokenizer_of(reading), source_name, number_in_source)
         if sentence.words != row.words:  # of other settings, or of words without a text
             sentence = join_words(row.words, source_name, number_in_source)
@@ -400,7 +400,7 @@ def _write_search(model: Elmo, folder: Path, manifest: Manifest, *, show_progres
 def _list_words(vectors: Vectors) -> tuple[Integers, npt.NDArray[np.uint32], list[str]]:
     """Return the table of sentences with words, the word of each occurrence, and the distinct words."""
     rows, word_ids, ids = array("q"), array("I"), dict[str, int]()
-    ends = np.cumsum([file["num_rows"] for file in vectors.manifest.values["inputs"]])
+    ends = np.cumsum([file["num_rows"] for file in vectors.manifest["inputs"]])
     counts = [0] * len(ends)
     for position, row in enumerate(vectors):
         if row.words:
@@ -418,7 +418,7 @@ def _read_vectors(
     advance: Callable[[int, int], None] = lambda size, num_pieces: None,
 ) -> Iterator[Array]:
     """Yield the vectors of sentences in a layer, of length 1, those of many sentences at once."""
-    by_layers = {str(vectors.manifest.values["settings"]["layers"]): vectors for vectors in opened}
+    by_layers = {str(vectors.manifest["settings"]["layers"]): vectors for vectors in opened}
     # A folder may name its only layer otherwise, as in "top".
     vectors = by_layers.get(str(key), by_layers.get("all", opened[0]))
     has_all = by_layers.get("all") is vectors
@@ -438,7 +438,7 @@ def _open_vectors(names: Sequence[str], model: Elmo) -> Vectors | None:
     if len(names) > 1:
         raise InputError("An index has the words of text files or of one vectors folder; name one folder alone.")
     vectors = open_folder(names[0])
-    values = vectors.manifest.values
+    values = vectors.manifest
     if values["settings"]["unit"] != "words":
         raise InputError(f"{names[0]} has vectors of {values['settings']['unit']}; an index needs those of words.")
     if values["model"]["content_hash"] != fingerprint(model):
@@ -448,7 +448,7 @@ def _open_vectors(names: Sequence[str], model: Elmo) -> Vectors | None:
 
 def _layers_of(vectors: Vectors, model: Elmo) -> tuple[LayerKey, ...]:
     """Return the layers that a vectors folder has, without layer 0."""
-    stored = vectors.manifest.values["settings"]["layers"]
+    stored = vectors.manifest["settings"]["layers"]
     if stored == "all":
         return tuple(range(1, model.num_layers))
     if isinstance(stored, list) or stored in ("concat", 0):

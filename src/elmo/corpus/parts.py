@@ -33,7 +33,6 @@ from elmo.corpus.settings import DEFAULT_VOCABULARY_SIZE, SPECIAL_WORDS, Prepare
 from elmo.corpus.text import PartText, cut_sentences, cut_words
 from elmo.errors import InputError
 from elmo.files.durable import atomic_write, write_file
-from elmo.files.work_folder import read_json
 from elmo.text.vocabulary import format_lines
 
 IDS, WORDS, RECORD = "ids.bin", "words.txt", "record.json"  # the files of a part
@@ -54,15 +53,6 @@ class PartRecord:
 def part_folder(work: Path, number: int) -> Path:
     """Return the folder of a part."""
     return work / f"part-{number:05d}"
-
-
-def read_part_record(folder: Path, identity: str) -> PartRecord | None:
-    """Return the record of a finished part; None if it is missing or has another identity."""
-    try:
-        record = PartRecord(**(read_json(folder / RECORD) or {}))
-    except TypeError:
-        return None
-    return record if record.identity == identity else None
 
 
 def write_part(part: PartText, settings: PrepareSettings, work: Path, identity: str) -> PartRecord:

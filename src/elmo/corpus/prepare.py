@@ -14,14 +14,13 @@ from elmo.config import Script
 from elmo.corpus import parts
 from elmo.corpus.parts import PartRecord
 from elmo.corpus.prepared import CORPUS, SHARDS, PreparedCorpus
-from elmo.corpus.rows import report_words
 from elmo.corpus.settings import SHARD_BYTES, PrepareSettings, Split, read_vocabulary
 from elmo.corpus.text import PartText, cut_parts
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import STDIN, InputFile, check_outside, find_sources, open_inputs
-from elmo.files.work_folder import identify, run_parts
-from elmo.files.workers import Call, ProgressCallback, Workers, count_cores
+from elmo.files.work_folder import ProgressCallback, identify, read_records, run_parts
+from elmo.files.workers import Call, Workers, count_cores
 
 _MOST_WORKERS_BY_DEFAULT = 8  # so that all of them together stay below 2 GiB
 
@@ -99,19 +98,16 @@ def _write_parts(
     progress: bool | ProgressCallback,
 ) -> list[PartRecord]:
     """Tokenize all text that no earlier run has; return the records of all parts in order."""
-    folders = work.glob("part-*")
-    finished = {record.number: record for folder in folders if (record := parts.read_part_record(folder, identity))}
-    num_finished_bytes = sum(record.input_bytes for record in finished.values())
     texts = cut_parts([file.source for file in inputs], settings, settings.shard_bytes)
-    with report_words(progress, sum(file.num_bytes for file in inputs) - num_finished_bytes) as report:
+    finished = read_records(work.glob(f"part-*/{parts.RECORD}"), PartRecord, identity)
 
-        def compute(missing: Iterator[PartText]) -> Iterator[PartRecord]:
-            calls: Iterator[Call] = ((parts.write_part, (text, settings, work, identity)) for text in missing)
-            for record in workers.run(calls):
-                report(record.num_words, record.input_bytes)
-                yield record
+    def compute(missing: Iterator[PartText], report: ProgressCallback) -> Iterator[PartRecord]:
+        calls: Iterator[Call] = ((parts.write_part, (text, settings, work, identity)) for text in missing)
+        for record in workers.run(calls):
+            report(record.num_words, record.input_bytes)
+            yield record
 
-        return run_parts(texts, lambda text: finished.get(text.number), compute, inputs, work)
+    return run_parts(texts, finished, compute, inputs, work, progress)
 
 
 def _write_corpus(

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import InputError
-from elmo.files.work_folder import MANIFEST, FolderKind, is_file_record
+from elmo.files.work_folder import FILE_RECORD, MANIFEST, FolderKind, is_count
 from elmo.text.characters import Ids, Utf8Alphabet
 from elmo.text.vocabulary import parse_lines
 
@@ -33,18 +33,12 @@ def starts_name(number: int) -> str:
     return f"{SHARDS}/{number:05d}.starts.npy"
 
 
-def _is_valid(manifest: dict[str, Any]) -> bool:
-    """Return whether a manifest states all that is read of it, and no file is outside its folder."""
-    counts, shards = manifest["counts"], manifest["shards"]
-    return (
-        all(type(counts[name]) is int and counts[name] >= 0 for name in _COUNTS)
-        and all(type(shard["num_tokens"]) is int for shard in shards)
-        and manifest["files"].keys() >= set(_FILES)
-        and all(Path(name).name == name for name in manifest["files"])
-        and all(is_file_record(record) for record in _list_files(manifest).values())
-        and all(isinstance(manifest[name], dict) for name in ("settings", "made_with"))
-        and all({"name", "format", "sha256"} <= file.keys() for file in manifest["inputs"])
-    )
+def _list_files(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the records of all files by their names inside the folder."""
+    files = {name: manifest["files"][name] for name in _FILES}
+    for number, record in enumerate(manifest["shards"]):
+        files[tokens_name(number)], files[starts_name(number)] = record["tokens"], record["starts"]
+    return files
 
 
 CORPUS = FolderKind(
@@ -54,8 +48,15 @@ CORPUS = FolderKind(
     work=".preparing",
     repair="prepare the corpus again with --force",
     own=re.compile("|".join(map(re.escape, (SHARDS, *_FILES)))),
-    is_valid=_is_valid,
-    list_files=lambda manifest: _list_files(manifest),
+    shape={
+        "made_with": dict,
+        "settings": dict,
+        "inputs": [{"name": str, "format": str, "sha256": str}],
+        "counts": dict.fromkeys(_COUNTS, is_count),
+        "files": dict.fromkeys(_FILES, FILE_RECORD),
+        "shards": [{"num_tokens": is_count, "tokens": FILE_RECORD, "starts": FILE_RECORD}],
+    },
+    list_files=_list_files,
 )
 
 
@@ -161,11 +162,3 @@ class PreparedCorpus(WordTable):
             stops = np.append(starts[1:], record["num_tokens"])
             blocks.append(np.stack([np.full_like(starts, number), starts, stops], axis=1))
         return np.concatenate(blocks)
-
-
-def _list_files(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Return the records of all files by their names inside the folder."""
-    files = dict(manifest["files"])
-    for number, record in enumerate(manifest["shards"]):
-        files[tokens_name(number)], files[starts_name(number)] = record["tokens"], record["starts"]
-    return files

@@ -25,8 +25,6 @@ from elmo.files.sources import (
     report_damage,
     too_long,
 )
-from elmo.files.workers import ProgressCallback
-from elmo.progress import progress_bar
 from elmo.text.tokenize import split_sentences
 
 CONTENT_COLUMNS = ("text", "sentence", "tokens", "words")  # looked for in this order
@@ -138,19 +136,6 @@ def cut_rows(stream: RowStream, part_bytes: int) -> Iterator[Part]:
             number, bytes_before, size, entries = number + 1, stream.bytes_read, 0, []
     if entries:
         yield Part(number, tuple(entries), stream.bytes_read - bytes_before)
-
-
-@contextmanager
-def report_words(progress: bool | ProgressCallback, remaining_bytes: int) -> Iterator[ProgressCallback]:
-    """Yield a progress callback. It moves a bar if `progress` is true, or calls `progress`."""
-    with progress_bar(unit="words", num_bytes=remaining_bytes, shown=progress is True) as advance:
-
-        def report(num_words: int, num_bytes: int) -> None:
-            advance(num_bytes, num_words)
-            if callable(progress):
-                progress(num_words, num_bytes)
-
-        yield report
 
 
 @contextmanager

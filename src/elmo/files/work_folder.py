@@ -15,18 +15,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from elmo.errors import InputError
 from elmo.files.durable import LOCK, holding, is_leftover, remove, replace_file, sha256_of, sync
 from elmo.files.sources import InputFile
+from elmo.progress import progress_bar
 
 logger = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 _PLAN = "plan.json"
 _OTHER_INPUTS = "its input files are not those given now"
+_MISSING = object()
 _COPIES = "stdin"  # begins the names of copies of standard input in the work folder
 Description = Mapping[str, Any]
+ProgressCallback: TypeAlias = Callable[[int, int], None]  # (words, bytes) processed since the last call
 FileRecords = Mapping[str, Mapping[str, Any]]  # num_bytes and sha256 of each file by its name inside the folder
 
 
@@ -40,7 +43,7 @@ class FolderKind:
     work: str  # the hidden folder of the work in progress; removed at the end
     repair: str  # what to do about a damaged folder
     own: re.Pattern[str]  # names of the files that belong to such a folder
-    is_valid: Callable[[dict[str, Any]], bool]  # whether a manifest states everything that is read of it
+    shape: Mapping[str, Any]  # of a manifest: everything that is read of it, as in _find_fault
     list_files: Callable[[dict[str, Any]], FileRecords]  # all files of a manifest
     derived: frozenset[str] = frozenset()  # names of what is computed from these files, and removed with them
 
@@ -103,12 +106,8 @@ class FolderKind:
                 f"{path} has version {manifest.get('version')!r} of the format, but this program reads version "
                 f"{self.version}; use another version of modern-elmo, or {self.repair}."
             )
-        try:
-            is_valid = self.is_valid(manifest)
-        except (KeyError, TypeError, ValueError, AttributeError):
-            is_valid = False
-        if not is_valid:
-            raise InputError(f"{path} is damaged: an entry is missing or has the wrong type; {self.repair}.")
+        if fault := _find_fault(manifest, self.shape):
+            raise InputError(f"{path} is damaged or of an earlier version: {fault}; {self.repair}.")
         return manifest
 
     def verify(
@@ -194,33 +193,55 @@ def _find_differences(old: Description, new: Description) -> list[str]:
     return differences if old["inputs"] == new["inputs"] else [*differences, _OTHER_INPUTS]
 
 
-_Part = TypeVar("_Part")
-_Record = TypeVar("_Record", bound=Any)  # has a `number`, the position among the parts
+_Part = TypeVar("_Part", bound=Any)  # has a `number`
+_Record = TypeVar("_Record", bound=Any)  # a dataclass with identity, number (among the parts) and input_bytes
+
+
+def read_records(paths: Iterable[Path], record_type: type[_Record], identity: str) -> dict[int, _Record]:
+    """Return the records of the finished parts of a job, by the numbers of the parts."""
+    records = {}
+    for path in paths:
+        with suppress(TypeError):  # of another version, or damaged
+            record = record_type(**(read_json(path) or {}))
+            if record.identity == identity:
+                records[record.number] = record
+    return records
 
 
 def run_parts(
     parts: Iterable[_Part],
-    find_record: Callable[[_Part], _Record | None],
-    compute: Callable[[Iterator[_Part]], Iterable[_Record]],
+    finished: Mapping[int, _Record],
+    compute: Callable[[Iterator[_Part], ProgressCallback], Iterable[_Record]],
     inputs: Sequence[InputFile],
     work: Path,
+    progress: bool | ProgressCallback,
 ) -> list[_Record]:
     """Compute the parts that are not finished, and return the records of all parts in order.
 
-    `compute` returns records in any order. If an input changed in the meantime, the finished parts are removed
-    from the folder `work`, and InputError is raised.
+    `compute` returns records in any order and reports its progress, to a bar if `progress` is true, or to `progress`.
+    If an input changed in the meantime, the finished parts are removed from the folder `work`, and InputError is
+    raised.
     """
     records: dict[int, _Record] = {}
 
     def list_missing() -> Iterator[_Part]:
         for part in parts:
-            if (record := find_record(part)) is None:
-                yield part
+            if part.number in finished:
+                records[part.number] = finished[part.number]
             else:
-                records[record.number] = record
+                yield part
 
-    for record in compute(list_missing()):
-        records[record.number] = record
+    finished_bytes = sum(record.input_bytes for record in finished.values())
+    num_bytes = sum(file.num_bytes for file in inputs) - finished_bytes
+    with progress_bar(unit="words", num_bytes=num_bytes, shown=progress is True) as advance:
+
+        def report(num_words: int, num_bytes: int) -> None:
+            advance(num_bytes, num_words)
+            if callable(progress):
+                progress(num_words, num_bytes)
+
+        for record in compute(list_missing(), report):
+            records[record.number] = record
     for file in inputs:
         if file.is_changed():
             for entry in work.glob("part-*"):
@@ -238,9 +259,42 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return values if isinstance(values, dict) else None
 
 
-def is_file_record(record: Mapping[str, Any]) -> bool:
-    """Return whether an entry of a manifest has the size and the checksum of a file."""
-    return type(record["num_bytes"]) is int and isinstance(record["sha256"], str)
+def is_count(value: object) -> bool:
+    """Return whether a value of a manifest is a whole number that is not negative."""
+    return type(value) is int and value >= 0
+
+
+def is_file_name(value: object) -> bool:
+    """Return whether a value of a manifest is the name of a file directly inside the folder."""
+    return isinstance(value, str) and Path(value).name == value
+
+
+FILE_RECORD = {"num_bytes": is_count, "sha256": str}  # the shape of the record of a file
+
+
+def optional(shape: Any) -> Callable[[object], bool]:
+    """Return the shape of a value that may be None."""
+    return lambda value: value is None or _find_fault(value, shape) is None
+
+
+def _find_fault(value: Any, shape: Any, name: str = "") -> str | None:
+    """Return what makes a value of a manifest invalid, or None.
+
+    A shape is a type, a function that returns whether a value is valid, a list with the shape of all items, or a
+    mapping from the keys that are needed to their shapes.
+    """
+    if value is _MISSING:
+        return f"{name} is missing"
+    if isinstance(shape, Mapping) and isinstance(value, Mapping):
+        prefix = f"{name}." if name else ""
+        items = [(value.get(key, _MISSING), shape[key], f"{prefix}{key}") for key in shape]
+    elif isinstance(shape, list) and isinstance(value, list):
+        items = [(item, shape[0], f"{name}[{number}]") for number, item in enumerate(value)]
+    elif isinstance(value, shape) if isinstance(shape, type) else callable(shape) and shape(value):
+        items = []
+    else:
+        return f"{name} is {value!r:.60}"
+    return next(filter(None, (_find_fault(*item) for item in items)), None)
 
 
 def describe_output(path: Path) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from typing import Any, TypeAlias
 from elmo.errors import ElmoError, InputError, first_line
 from elmo.extras import require
 
-ProgressCallback: TypeAlias = Callable[[int, int], None]  # (words, bytes) processed since the last call
 Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # (function, args)
 
 logger = logging.getLogger(__name__)

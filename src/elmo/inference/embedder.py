@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.checkpoint.components import ContextLayer, SentenceHead
-from elmo.config import ModelConfig
+from elmo.config import ModelConfig, Pooling
 from elmo.errors import InputError
 from elmo.inference.context import StaticTable
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
@@ -26,7 +26,6 @@ from elmo.text.vocabulary import Vocabulary
 Array = npt.NDArray[np.float32]
 Span: TypeAlias = tuple[int, int]  # a half-open range of words
 ResultT = TypeVar("ResultT")
-Pooling: TypeAlias = Literal["auto", "head", "weighted", "mean", "max"]
 ChosenPooling: TypeAlias = Literal["head", "weighted", "mean", "max"]
 # Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from elmo.config import Pooling
 from elmo.errors import InputError
-from elmo.inference.embedder import Pooling
 from elmo.inference.layers import Layers
 from elmo.integrations import ModelSource, missing_package, open_shared, vector_length
 from elmo.model import Elmo

@@ -8,30 +8,31 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from elmo import __version__
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
-from elmo.corpus.rows import Columns, Entry, Part, RowStream, cut_rows, report_words
+from elmo.config import Pooling
+from elmo.corpus.rows import Columns, Entry, Part, RowStream, cut_rows
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file, replace_file
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, InputFile, Kind, check_outside, find_sources, open_inputs
-from elmo.files.work_folder import describe_output, identify, run_parts
-from elmo.files.workers import ProgressCallback
+from elmo.files.work_folder import ProgressCallback, describe_output, identify, run_parts
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.folder import REJECTS, VECTORS, PartRecord, list_rejects, read_part_records
+from elmo.vectors.folder import REJECTS, VECTORS, list_rejects, read_part_records
 from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
-from elmo.vectors.settings import Pooling, VectorSettings
+from elmo.vectors.settings import VectorSettings
 from elmo.vectors.writing import Engine, PartJob, RowEmbedder, make_layout
 
-_LIBRARIES = {"parquet": ["pyarrow"], "npy": ["numpy"], "hdf5": ["h5py"]}
-_SUMS = ("num_rows", "num_written", "num_without_span", "num_words", "num_vectors")
+_PART_SUMS = ("num_rows", "num_written", "num_without_span", "num_words", "num_vectors")
+_LIBRARIES = {"parquet": "pyarrow", "npy": "numpy"}
 
 
 def embed_files(
@@ -101,7 +102,7 @@ def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
 
 def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings) -> dict[str, Any]:
     """Return the first part of the manifest: everything that decides the rest."""
-    libraries = {name: version(name) for name in ["tokenizers", *_LIBRARIES[settings.file_format]]}
+    libraries = {name: version(name) for name in ("tokenizers", _LIBRARIES[settings.file_format])}
     uses_context = settings.layers == "meaning" or settings.pooling in ("head", "weighted")
     head = model.checkpoint().sentence if settings.pooling == "head" else None
     return {
@@ -132,17 +133,14 @@ def _run(
     """Write the parts, the list of rejected rows, and the manifest."""
     stream = RowStream(job.inputs, columns_of(job.settings))
     finished = read_part_records(job.output, job.identity)
-    remaining_bytes = sum(file.num_bytes for file in inputs) - sum(record.input_bytes for record in finished.values())
 
-    def find_record(part: Part) -> PartRecord | None:
-        record = finished.get(part.number)
-        job.check(list_rejects(part.entries) if record is None else record.rejects)
-        return record
+    def cut_parts() -> Iterator[Part]:
+        for part in cut_rows(stream, job.settings.part_bytes):
+            job.check(finished[part.number].rejects if part.number in finished else list_rejects(part.entries))
+            yield part
 
-    parts = cut_rows(stream, job.settings.part_bytes)
-    with report_words(progress, remaining_bytes) as report:
-        work = job.output / VECTORS.work
-        records = run_parts(parts, find_record, lambda missing: engine.run(missing, job, model, report), inputs, work)
+    compute = partial(engine.run, job=job, model=model)
+    records = run_parts(cut_parts(), finished, compute, inputs, job.output / VECTORS.work, progress)
     lines = []
     for reject in (reject for record in records for reject in record.rejects):
         source = job.inputs[reject["source"]]
@@ -155,7 +153,7 @@ def _run(
         **description,
         "inputs": [{**file, "num_rows": num_rows} for file, num_rows in described],
         "counts": {
-            **{name: sum(getattr(record, name) for record in records) for name in _SUMS},
+            **{name: sum(getattr(record, name) for record in records) for name in _PART_SUMS},
             "num_rejected": len(lines),
         },
         "rejects": describe_output(job.output / REJECTS) if lines else None,

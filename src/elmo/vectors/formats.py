@@ -2,8 +2,7 @@
 
 Parts of a folder, of which any row can be read back: npy, memory-mapped files of all vectors and of where those of
 each row begin, and the rows without their vectors as JSON lines; parquet, one row per sentence, its vectors an
-Arrow list of vectors of a fixed size; hdf5, one array per row, named by its index in the input, and the rows
-without their vectors in the dataset `rows`. Single files: the last two, .jsonl, .npz and .npy.
+Arrow list of vectors of a fixed size. Single files: .parquet too, .h5, .jsonl, .npz and .npy.
 """
 
 import json
@@ -23,10 +22,10 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.arrays import growing_npy, open_hdf5_output, open_member
 from elmo.files.rows import to_json
+from elmo.inference.embedder import Span
 from elmo.vectors.settings import DType, FileFormat, Unit
 
 Array = npt.NDArray[Any]
-Span = tuple[int, int]
 Arrays = Mapping[str, Array]  # "vectors", and "scales" for int8
 _OFFSETS, _ROWS = ".offsets.npy", ".rows.jsonl"
 _FIELDS = ("index", "id", "words", "text", "spans")
@@ -179,51 +178,6 @@ def _map(path: Path) -> Array:
         return np.asarray(np.load(path))
 
 
-# --- hdf5
-
-
-@contextmanager
-def write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
-    """Yield a function that adds blocks to an HDF5 file."""
-    import h5py
-
-    with open_hdf5_output(path) as (file, check):
-        rows = file.create_dataset("rows", (0,), h5py.string_dtype("utf-8"), maxshape=(None,), chunks=True)
-
-        def add(block: Block) -> None:
-            start = 0
-            for row, count in zip(block.rows, block.counts, strict=True):
-                # The one vector of a sentence needs no axis of its own.
-                vectors = start if layout.unit == "sentences" else slice(start, start + count)
-                for name, array in block.arrays.items():
-                    prefix = "" if name == "vectors" else f"{name}/"
-                    file.create_dataset(f"{prefix}{row['index']}", data=array[vectors])
-                start += count
-            rows.resize(len(rows) + len(block.rows), axis=0)
-            rows[-len(block.rows) :] = list(map(to_json, block.rows))
-            check()
-
-        yield add
-
-
-class _Hdf5Reader(PartReader):
-    def __init__(self, path: Path, layout: Layout) -> None:
-        import h5py
-
-        super().__init__(layout)
-        self._file = h5py.File(path, "r")
-
-    def _read_rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self._file["rows"][...]]
-
-    def _read_arrays(self, position: int) -> Arrays:
-        arrays, index = {}, self.rows[position]["index"]
-        for name in self.layout.arrays:
-            array = self._file[str(index) if name == "vectors" else f"{name}/{index}"][...]
-            arrays[name] = array[None] if self.layout.unit == "sentences" else array
-        return arrays
-
-
 # --- Parquet
 
 
@@ -239,7 +193,7 @@ def _column_name(name: str, layout: Layout) -> str:
 
 
 @contextmanager
-def write_parquet(path: Path, layout: Layout) -> Iterator[Add]:
+def _write_parquet(path: Path, layout: Layout) -> Iterator[Add]:
     """Yield a function that adds blocks to a Parquet file."""
     arrow = _import_pyarrow()
     arrays = {name: np.zeros((0, *shape), dtype) for name, (dtype, shape) in layout.arrays.items()}
@@ -312,8 +266,7 @@ class _ParquetReader(PartReader):
 
 PART_FORMATS: dict[FileFormat, PartFormat] = {
     "npy": PartFormat("", _write_npy, _NpyReader),
-    "parquet": PartFormat(".parquet", write_parquet, _ParquetReader),
-    "hdf5": PartFormat(".h5", write_hdf5, _Hdf5Reader),
+    "parquet": PartFormat(".parquet", _write_parquet, _ParquetReader),
 }
 
 
@@ -352,6 +305,30 @@ def vectors_to_json(array: Array) -> str:
 def _write_jsonl(path: Path, layout: Layout) -> Iterator[Add]:
     with path.open("wb") as file:
         yield line_writer(file, layout)
+
+
+@contextmanager
+def _write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
+    """Yield a function that adds blocks to an HDF5 file."""
+    import h5py
+
+    with open_hdf5_output(path) as (file, check):
+        rows = file.create_dataset("rows", (0,), h5py.string_dtype("utf-8"), maxshape=(None,), chunks=True)
+
+        def add(block: Block) -> None:
+            start = 0
+            for row, count in zip(block.rows, block.counts, strict=True):
+                # The one vector of a sentence needs no axis of its own.
+                vectors = start if layout.unit == "sentences" else slice(start, start + count)
+                for name, array in block.arrays.items():
+                    prefix = "" if name == "vectors" else f"{name}/"
+                    file.create_dataset(f"{prefix}{row['index']}", data=array[vectors])
+                start += count
+            rows.resize(len(rows) + len(block.rows), axis=0)
+            rows[-len(block.rows) :] = list(map(to_json, block.rows))
+            check()
+
+        yield add
 
 
 @contextmanager
@@ -406,7 +383,7 @@ FILE_WRITERS: dict[str, Callable[[Path, Layout], AbstractContextManager[Add]]] =
     ".jsonl": _write_jsonl,
     ".npz": _write_npz,
     ".npy": _write_one_npy,
-    ".h5": write_hdf5,
-    ".hdf5": write_hdf5,
-    ".parquet": write_parquet,
+    ".h5": _write_hdf5,
+    ".hdf5": _write_hdf5,
+    ".parquet": _write_parquet,
 }

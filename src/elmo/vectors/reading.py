@@ -3,14 +3,15 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, overload
 
 from elmo.errors import ElmoError, InputError, first_line
-from elmo.vectors.folder import VECTORS, Counts, Manifest, read_manifest
-from elmo.vectors.formats import PART_FORMATS, PartReader, VectorRow
+from elmo.vectors.folder import VECTORS, Counts, list_files
+from elmo.vectors.formats import PART_FORMATS, Layout, PartReader, VectorRow
 
 _PARTS_KEPT_OPEN = 8
 
@@ -18,7 +19,7 @@ _PARTS_KEPT_OPEN = 8
 def open_folder(folder: str | Path) -> "Vectors":
     """Open a finished vector folder; InputError if it is not one. The public name is elmo.vectors.open."""
     folder = Path(folder)
-    manifest = read_manifest(folder)
+    manifest = VECTORS.read_manifest(folder)
     if manifest is None:
         raise InputError(
             f"{folder} holds no finished vectors; name a folder that elmo embed or encode wrote, and run the "
@@ -33,20 +34,21 @@ open = open_folder
 class Vectors(Sequence[VectorRow]):
     """The rows of a folder, or a slice of them; safe to pickle."""
 
-    def __init__(self, folder: Path, manifest: Manifest, positions: range | None = None) -> None:
+    def __init__(self, folder: Path, manifest: dict[str, Any], positions: range | None = None) -> None:
+        """`manifest`: the content of manifest.json; `positions`: the rows of the slice, by default all."""
         self.folder, self.manifest = folder, manifest
-        self._ends = list(accumulate(part["num_written"] for part in manifest.parts))
+        self._ends = list(accumulate(part["num_written"] for part in manifest["parts"]))
         self._positions = range(self._ends[-1] if self._ends else 0) if positions is None else positions
         self._opened: dict[int, PartReader] = {}  # the last one used at the end
 
     @property
     def counts(self) -> Counts:
         """How many rows, words and vectors the whole folder has."""
-        return self.manifest.counts
+        return Counts(**{field.name: self.manifest["counts"][field.name] for field in fields(Counts)})
 
     def verify(self) -> None:
         """Read all files and compare their checksums; InputError names what is damaged."""
-        VECTORS.verify(self.folder, self.manifest.files)
+        VECTORS.verify(self.folder, list_files(self.manifest))
 
     def __len__(self) -> int:
         return len(self._positions)
@@ -86,9 +88,11 @@ class Vectors(Sequence[VectorRow]):
         """Yield a part, opened; InputError if it cannot be read."""
         try:
             if (reader := self._opened.pop(number, None)) is None:
-                part_format = PART_FORMATS[self.manifest.values["settings"]["file_format"]]
-                path = part_format.path_in(self.folder, self.manifest.parts[number]["number"])
-                reader = part_format.read(path, self.manifest.layout)
+                settings = self.manifest["settings"]
+                layout = Layout(settings["unit"], settings["dtype"], tuple(self.manifest["vector_shape"]))
+                part_format = PART_FORMATS[settings["file_format"]]
+                path = part_format.path_in(self.folder, self.manifest["parts"][number]["number"])
+                reader = part_format.read(path, layout)
             self._opened[number] = reader
             if len(self._opened) > _PARTS_KEPT_OPEN:
                 del self._opened[next(iter(self._opened))]
@@ -104,7 +108,7 @@ class Vectors(Sequence[VectorRow]):
     @cached_property
     def _positions_by_id(self) -> dict[str, list[int]]:
         positions: dict[str, list[int]] = {}
-        for number, part in enumerate(self.manifest.parts):
+        for number, part in enumerate(self.manifest["parts"]):
             if part["num_written"]:
                 with self._part(number) as reader:
                     for position, row in enumerate(reader.rows, start=self._start_of(number)):

@@ -3,14 +3,13 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
-from elmo.config import list_out_of_bounds, option
+from elmo.config import Pooling, list_out_of_bounds, option
 from elmo.corpus.settings import Split
 from elmo.errors import ConfigError
 
 Unit = Literal["words", "sentences", "spans"]
-FileFormat = Literal["npy", "parquet", "hdf5"]
+FileFormat = Literal["npy", "parquet"]
 DType = Literal["float32", "float16", "int8"]
-Pooling = Literal["auto", "head", "weighted", "mean", "max"]
 
 FILE_ENDINGS = (".npz", ".npy", ".jsonl", ".h5", ".hdf5", ".parquet")  # of a single file
 DEFAULT_PART_BYTES = 1 << 20

@@ -21,12 +21,13 @@ from elmo.corpus.rows import Entry, Part
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
-from elmo.files.work_folder import describe_output
-from elmo.files.workers import Call, ProgressCallback, RayWorkers, Workers, check_cluster, count_cores
+from elmo.files.work_folder import ProgressCallback, describe_output
+from elmo.files.workers import Call, RayWorkers, Workers, check_cluster, count_cores
+from elmo.inference.embedder import Span
 from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
-from elmo.vectors.folder import WORK, PartRecord, Reject, list_rejects, write_part_record
-from elmo.vectors.formats import PART_FORMATS, Arrays, Block, Layout, Span
+from elmo.vectors.folder import VECTORS, PartRecord, Reject, list_rejects, write_part_record
+from elmo.vectors.formats import PART_FORMATS, Arrays, Block, Layout
 from elmo.vectors.settings import DType, VectorSettings
 
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
@@ -74,7 +75,7 @@ class Engine:
             check_cluster(self.address)
         share_threads(self.workers, self.threads, on_cpu=_is_on_cpu(model))
 
-    def run(self, parts: Iterator[Part], job: PartJob, model: Elmo, report: ProgressCallback) -> Iterator[PartRecord]:
+    def run(self, parts: Iterator[Part], report: ProgressCallback, job: PartJob, model: Elmo) -> Iterator[PartRecord]:
         """Write the parts, a few of them ahead, and yield their records in any order."""
         on_cpu = _is_on_cpu(model)
         if self.name == "ray":
@@ -122,7 +123,7 @@ def share_threads(
 
 def _list_calls(parts: Iterable[Part], job: PartJob, model: Elmo, num_threads: int) -> Iterator[Call]:
     """Save a copy of the model for the workers, and yield one call per part."""
-    folder = job.output / WORK / "model"
+    folder = job.output / VECTORS.work / "model"
     model.save_pretrained(folder)
     for part in parts:
         yield write_in_worker, (part, job, folder, model.precision, str(model.device), num_threads)
@@ -167,7 +168,7 @@ def _write_here(parts: Iterable[Part], job: PartJob, model: Elmo, report: Progre
 
 def begin_part(part: Part, job: PartJob, model: Elmo, report: ProgressCallback) -> Callable[[], PartRecord]:
     """Write a part's files to a temporary folder; return what finishes the part, for any thread to call."""
-    temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=job.output / WORK))
+    temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=job.output / VECTORS.work))
     try:
         return partial(finish_part, job, temporary, _write_files(part, job, model, temporary, report))
     except BaseException:

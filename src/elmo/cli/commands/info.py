@@ -104,17 +104,18 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
 def _describe_vectors(folder: Path) -> dict[str, Any]:
     """Return the facts about a folder as plain JSON values; InputError if it is damaged or not finished."""
     from elmo import vectors
-    from elmo.vectors.folder import VECTORS
+    from elmo.vectors.folder import VECTORS, list_files
 
     manifest = vectors.open(folder).manifest
-    num_bytes = sum(file["num_bytes"] for file in manifest.files.values())
+    files = list_files(manifest)
+    num_bytes = sum(file["num_bytes"] for file in files.values())
     with progress_bar(unit="files", num_bytes=num_bytes) as advance:
-        VECTORS.verify(folder, manifest.files, advance=lambda size: advance(size, 0))
+        VECTORS.verify(folder, files, advance=lambda size: advance(size, 0))
     names = ("format", "version", "made_with", "model", "settings", "vector_shape", "counts")
     return {
-        **{name: manifest.values[name] for name in names},
-        "num_parts": len(manifest.parts),
-        "inputs": manifest.values["inputs"],
+        **{name: manifest[name] for name in names},
+        "num_parts": len(manifest["parts"]),
+        "inputs": manifest["inputs"],
         "num_bytes": num_bytes,
         "verified": "checksums",
     }
