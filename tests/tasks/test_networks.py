@@ -53,7 +53,7 @@ def make_encoder(model, **changes):
     batcher = networks.Batcher(
         settings, networks.Vocabularies(words, networks.WordList()), shape, layers_of if mixes is not None else None
     )
-    return networks.Encoder(inputs, mixes, settings).eval(), batcher
+    return networks.Encoder(batcher, inputs, mixes, settings).eval(), batcher
 
 
 @pytest.mark.parametrize(
@@ -66,13 +66,13 @@ def make_encoder(model, **changes):
     ],
 )
 def test_elmo_is_added_where_configured_and_batches_change_nothing(tiny_model, where, layers, input_dim, output_dim):
-    encoder, batcher = make_encoder(tiny_model, elmo__where=where, elmo__layers=layers)
+    encoder, _ = make_encoder(tiny_model, elmo__where=where, elmo__layers=layers)
     assert (encoder.input_dim, encoder.output_dim) == (input_dim, output_dim)
-    together = encoder(batcher(SENTENCES))
+    together, _ = encoder(SENTENCES)
     assert together.shape == (3, 3, output_dim)
     assert not together[2].any()
     for row, sentence in enumerate(SENTENCES[:2]):
-        alone = encoder(batcher([sentence]))
+        alone, _ = encoder([sentence])
         torch.testing.assert_close(together[row, : len(sentence)], alone[0], atol=1e-5, rtol=0)
 
 

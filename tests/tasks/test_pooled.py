@@ -20,14 +20,14 @@ from tests.tasks.toys import small, watching
 
 
 def fit(examples, layers=None):
-    """Fit the classifier on examples whose pooled layers are given; return it with its batcher."""
+    """Fit the classifier on examples whose pooled layers are given; return it with its held-out predictions."""
     words = Vocabularies(choose_ngrams([example.words for example in examples]), WordList())
     shape = None if layers is None else BilmShape(1, len(next(iter(layers.values()))))
     layers_of = None if layers is None else lambda words: np.asarray(layers[words], dtype=np.float16)[None]
     batcher = Batcher(make_settings("classification"), words, shape, layers_of)
     labels = {"labels": sorted({example.label for example in examples})}
-    network = PooledClassifier(labels, num_ngrams=len(words.learned.words), bilm=shape)
-    return network, batcher, network.fit_examples(examples, batcher, seed=0)
+    network = PooledClassifier(labels, batcher)
+    return network, network.fit_examples(examples, seed=0)
 
 
 def accuracy(examples, predictions):
@@ -51,23 +51,23 @@ def make_examples(rng, num, *, words_matter, vectors_matter):
 def test_whichever_features_tell_the_labels_apart_are_used(words_matter, vectors_matter):
     rng = np.random.default_rng(0)
     examples, layers = make_examples(rng, 160, words_matter=words_matter, vectors_matter=vectors_matter)
-    network, batcher, held_out = fit(examples[:80], layers)
-    assert accuracy(examples[80:], network.predict(examples[80:], batcher)) > 0.8
+    network, held_out = fit(examples[:80], layers)
+    assert accuracy(examples[80:], network.predict(examples[80:])) > 0.8
     assert accuracy(examples[:80], held_out) > 0.8  # by classifiers that had not seen them
 
 
 def test_held_out_predictions_of_noise_are_not_better_than_chance():
     rng = np.random.default_rng(1)
     examples, layers = make_examples(rng, 200, words_matter=False, vectors_matter=False)
-    _, _, held_out = fit(examples, layers)
+    _, held_out = fit(examples, layers)
     assert 0.35 < accuracy(examples, held_out) < 0.65
 
 
 @pytest.mark.parametrize("num", [2, 3, 5])
 def test_a_handful_of_examples_and_an_empty_text_are_enough(num):
     examples = [LabelledText(("good",) if number % 2 else ("bad", "film"), "ab"[number % 2]) for number in range(num)]
-    network, batcher, _ = fit([*examples, LabelledText((), "a")])
-    (prediction,) = network.predict([LabelledText((), None)], batcher)
+    network, _ = fit([*examples, LabelledText((), "a")])
+    (prediction,) = network.predict([LabelledText((), None)])
     assert sum(prediction.probabilities.values()) == pytest.approx(1, abs=1e-5)
 
 

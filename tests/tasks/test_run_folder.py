@@ -27,8 +27,9 @@ def test_a_folder_of_a_start_that_was_killed_is_started_again(toy_inputs, tmp_pa
 
 
 def test_a_file_that_is_missing_leaves_no_folder(toy_inputs, tmp_path):
-    with pytest.raises(InputError, match="could not be read"):
-        start(toy_inputs("classification", word_vectors="missing.txt"), SETTINGS, tmp_path / "run")
+    shared = SharedInputs(toy_inputs("classification", word_vectors="missing.txt"))
+    with pytest.raises(InputError, match="No such file: 'missing.txt'"):
+        train_task(shared, small("classification", words__kinds=["pretrained"]), tmp_path / "run", is_new=True)
     assert not (tmp_path / "run").exists()
 
 

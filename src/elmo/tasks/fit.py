@@ -21,7 +21,6 @@ from elmo.errors import InputError
 from elmo.layer import ElmoLayer
 from elmo.progress import StatusBar
 from elmo.tasks.families import Family, Labels, TaskNetwork
-from elmo.tasks.families.networks import Batcher
 from elmo.tasks.settings import FitSettings, TaskSettings
 
 logger = logging.getLogger(__name__)
@@ -100,7 +99,6 @@ class Predictor:
     network: TaskNetwork
     family: Family
     labels: Labels
-    batcher: Batcher
 
     @property
     def metric(self) -> str:
@@ -122,7 +120,7 @@ class Predictor:
         predictions: list[Any] = [None] * len(examples)
         for start in range(0, len(order), _PREDICT_BATCH):
             batch = order[start : start + _PREDICT_BATCH]
-            results = self.network.predict([examples[number] for number in batch], self.batcher)
+            results = self.network.predict([examples[number] for number in batch])
             for number, prediction in zip(batch, results, strict=True):
                 predictions[number] = prediction
         return predictions
@@ -185,7 +183,7 @@ def fit(
     """
     network = predictor.network
     if network.fits_directly:
-        held_out = network.eval().fit_examples(train, predictor.batcher, settings.fit.seed)
+        held_out = network.eval().fit_examples(train, settings.fit.seed)
         scores = predictor.evaluate(dev) if dev else predictor.score(train, held_out or predictor.predict(train))
         state.epoch = 1
         state.record_epoch(None, scores, predictor.metric, settings.fit)
@@ -237,7 +235,7 @@ def _train_epoch(
             rate = decayed_rate(state.epoch - 1 + (number - 1) / len(batches), fit.num_epochs)
         for group in optimizer.param_groups:
             group["lr"] = group["full_rate"] * rate
-        loss = network.loss([train[index] for index in batch], predictor.batcher)
+        loss = network.loss([train[index] for index in batch])
         total += loss.item()
         if mixes is not None and settings.elmo.mix_penalty:
             loss = loss + mixes.penalty(settings.elmo.mix_penalty)

@@ -286,11 +286,10 @@ def make_settings(kind: str, values: Mapping[str, Any] | None = None) -> TaskSet
 
 def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
     for name, value in changes.items():
-        part, *rest = name.split(".", 1)
-        if rest:
-            inner = into.setdefault(part, {})
-            _merge(inner if isinstance(inner, dict) else {}, {rest[0]: value})
-        elif isinstance(value, Mapping):
-            _merge(into.setdefault(part, {}), value)
+        section, _, rest = name.partition(".")
+        if rest or isinstance(value, Mapping):
+            inner = into.setdefault(section, {})
+            if isinstance(inner, dict):  # parse reports anything else
+                _merge(inner, {rest: value} if rest else value)
         else:
-            into[part] = value
+            into[section] = value

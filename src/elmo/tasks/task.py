@@ -87,20 +87,20 @@ def build_network(
     family: str,
     settings: TaskSettings,
     labels: Labels,
-    words: Vocabularies,
-    bilm: BilmShape | None,
+    batcher: Batcher,
     *,
     tuned: Elmo | None = None,
     pretrained: Tensor | None = None,
 ) -> TaskNetwork:
     """Build a network with random weights; `tuned` is the model to train along, `pretrained` holds word vectors."""
     if settings.network.kind == "pooled":
-        return PooledClassifier(labels, num_ngrams=len(words.learned.words), bilm=bilm)
-    num_learned = len(words.learned) if len(words.learned) > FIRST_WORD else 0
+        return PooledClassifier(labels, batcher)
+    learned = batcher.words.learned
+    num_learned = len(learned) if len(learned) > FIRST_WORD else 0
 
     def make_encoder(extra_dim: int) -> Encoder:
         features = WordFeatures(settings.words, num_learned=num_learned, pretrained=pretrained)
-        return Encoder(features, _build_elmo(settings, bilm, tuned), settings, extra_dim=extra_dim)
+        return Encoder(batcher, features, _build_elmo(settings, batcher.bilm, tuned), settings, extra_dim=extra_dim)
 
     network: TaskNetwork = choose_family(family).network(make_encoder, labels, settings)
     return network
@@ -250,10 +250,13 @@ def load_task(
             raise CheckpointError(
                 f"{folder} was trained with another context layer than its biLM has now; put it back."
             )
+    is_frozen = model is not None and not settings.elmo.tune
+    layers: dict[Words, Values] = {}  # of the sentences read last
     shape = None if reference is None else reference.shape
+    batcher = Batcher(settings, words, shape, layers.__getitem__ if is_frozen else None)
     try:
         network = build_network(
-            description.family, settings, description.labels, words, shape,
+            description.family, settings, description.labels, batcher,
             tuned=model if settings.elmo.tune else None, pretrained=weights.get(PRETRAINED_WEIGHT),
         )  # fmt: skip
         missing, unexpected = network.load_state_dict(weights, strict=False)
@@ -265,7 +268,6 @@ def load_task(
             f"({first_line(error):.120}); copy it again or train again."
         ) from error
     network.eval().requires_grad_(False)
-    layers: dict[Words, Values] = {}  # of the sentences read last
 
     def encode(sentences: list[Words]) -> None:
         """Compute layers rounded like those on disk, so that both give the same scores."""
@@ -274,9 +276,7 @@ def load_task(
         layers.clear()
         layers.update(zip(sentences, arrays, strict=True))
 
-    is_frozen = model is not None and not settings.elmo.tune
-    batcher = Batcher(settings, words, shape, layers.__getitem__ if is_frozen else None)
-    predictor = Predictor(network, choose_family(description.family), description.labels, batcher)
+    predictor = Predictor(network, choose_family(description.family), description.labels)
     return Task(description, predictor, encode if is_frozen else None, num_threads=num_threads or 1)
 
 

@@ -221,9 +221,8 @@ class _Run:
     def __init__(self, shared: SharedInputs, settings: TaskSettings, network_kind: Any, *, is_alone: bool) -> None:
         """`is_alone`: no other network is compared with it on the same dev examples."""
         settings = dataclasses.replace(settings, network=dataclasses.replace(settings.network, kind=network_kind))
-        family, elmo = shared.family, settings.elmo
+        family, is_tuned, is_pooled = shared.family, settings.elmo.tune, network_kind == "pooled"
         self._shared, self._settings = shared, settings
-        is_pooled = network_kind == "pooled"
         self._train, self.dev = shared.splits.draw(settings.fit, needs_dev=not (is_pooled and is_alone))
         labels = family.learn_labels(self._train, settings)
         check_labels(shared.splits, labels)
@@ -231,27 +230,25 @@ class _Run:
             labels["first_senses"] = shared.first_senses
         self._words, vectors = self._choose_words(is_pooled)
         self._model = self._open_model()
-        self._shape: BilmShape | None = None
-        self._fingerprint = layers_of = None
-        if self._model is not None:
-            context = self._model.context if is_pooled else None
-            self._shape = BilmShape(self._model.num_layers, self._model.dim, context.dim if context else 0)
-            self._fingerprint = fingerprint(self._model) if elmo.tune else shared.frozen_fingerprint
-            if not elmo.tune:
-                examples = [*self._train, *self.dev, *shared.splits.test]
-                layers_of = shared.embed_texts(examples, pooled=is_pooled).__getitem__
+        self._bilm = None if self._model is None else self._describe_bilm(self._model, is_pooled)
+        shape = None if self._bilm is None else self._bilm.shape
+        layers_of = None
+        if shape is not None and not is_tuned:
+            examples = [*self._train, *self.dev, *shared.splits.test]
+            layers_of = shared.embed_texts(examples, pooled=is_pooled).__getitem__
+        batcher = Batcher(settings, self._words, shape, layers_of)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed)
             network = build_network(
-                family.name, settings, labels, self._words, self._shape,
-                tuned=self._model if elmo.tune else None,
+                family.name, settings, labels, batcher,
+                tuned=self._model if is_tuned else None,
                 pretrained=None if vectors is None else torch.from_numpy(vectors),
             )  # fmt: skip
-        if layers_of is not None and self._shape is not None and network.mixes is not None:
+        if layers_of is not None and shape is not None and network.mixes is not None:
             texts = [text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text]
             if texts:
-                _start_gamma(network.mixes, self._shape, [layers_of(text) for text in texts])
-        self.predictor = Predictor(network, family, labels, Batcher(settings, self._words, self._shape, layers_of))
+                _start_gamma(network.mixes, shape, [layers_of(text) for text in texts])
+        self.predictor = Predictor(network, family, labels)
         for split, what in ((self.dev, "dev"), (shared.splits.test, "test")):
             self.predictor.warn_of_unknown(split, what)
 
@@ -278,13 +275,27 @@ class _Run:
             )
         return self._shared.open_model() if elmo.tune else self._shared.frozen
 
+    def _describe_bilm(self, model: Elmo, is_pooled: bool) -> BilmReference:
+        inputs, is_tuned = self._shared.inputs, self._settings.elmo.tune
+        context = model.context if is_pooled else None
+        return BilmReference(
+            absolute_path(inputs.model),
+            fingerprint(model) if is_tuned else self._shared.frozen_fingerprint,
+            model.num_layers,
+            model.dim,
+            is_tuned or inputs.options.carry_bilm,
+            inputs.options.precision,
+            context.dim if context else 0,
+            context_fingerprint(model) if context else None,
+        )
+
     def fit(self, folder: Path) -> FitState:
         """Train from the state that the folder holds, if any."""
-        path = folder / TRAINING / STATE_FILE
-        state = FitState(bilm_hash=self._fingerprint)
+        path, bilm_hash = folder / TRAINING / STATE_FILE, self._bilm.hash if self._bilm else None
+        state = FitState(bilm_hash=bilm_hash)
         if path.exists() and not self.predictor.network.fits_directly:
             state = load_state(path)
-        if state.bilm_hash != self._fingerprint:
+        if state.bilm_hash != bilm_hash:
             raise InputError(
                 f"{self._shared.inputs.model or 'The default model'} is not the biLM that the run in {folder} "
                 "began with; put that one back, or start a new run."
@@ -315,33 +326,21 @@ class _Run:
             state.best_epoch,
             state.history,
             self._settings.to_dict(),
-            self._fingerprint,
+            self._bilm.hash if self._bilm else None,
             round(time.monotonic() - started, 1),
             len(self.dev),
         )
 
     def write(self, folder: Path, state: FitState) -> None:
         """Write the task, with its biLM if that was tuned or is to be carried."""
-        inputs, is_tuned = self._shared.inputs, self._settings.elmo.tune
-        reference = None
-        model = self._model
-        if isinstance(self.predictor.network.elmo, ElmoLayer):
+        bilm, model = self._bilm, self._model
+        if isinstance(self.predictor.network.elmo, ElmoLayer) and bilm is not None:
             model = self.predictor.network.elmo.to_elmo()  # with the weights that were tuned
-        if model is not None and self._shape is not None and self._fingerprint is not None:
-            reference = BilmReference(
-                absolute_path(inputs.model),
-                fingerprint(model) if is_tuned else self._fingerprint,
-                self._shape.num_layers,
-                self._shape.dim,
-                is_tuned or inputs.options.carry_bilm,
-                inputs.options.precision,
-                self._shape.context_dim,
-                context_fingerprint(model) if self._shape.context_dim else None,
-            )
-            if reference.is_carried:
-                model.save_pretrained(folder / BILM_FOLDER)
+            bilm = dataclasses.replace(bilm, hash=fingerprint(model))
+        if model is not None and bilm is not None and bilm.is_carried:
+            model.save_pretrained(folder / BILM_FOLDER)
         description = TaskDescription(
-            inputs.family, self._settings, self.predictor.labels, self._shared.splits.read, reference,
+            self._shared.inputs.family, self._settings, self.predictor.labels, self._shared.splits.read, bilm,
         )  # fmt: skip
         # A tuned biLM has a folder of its own.
         weights = {name: weight for name, weight in state.best_weights.items() if not name.startswith(BILM_PREFIX)}
@@ -386,7 +385,6 @@ def check_new(folder: Path) -> None:
 def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
     """Make the folder of a new run; what a killed process left before it wrote anything is removed."""
     check_new(folder)
-    describe_inputs(inputs, settings)  # a file that is missing leaves no folder
     (folder / TRAINING).mkdir(parents=True, exist_ok=True)
     with holding_run(folder):
         check_new(folder)  # now that no other process can write there

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.examples import Words
-from elmo.tasks.families.networks import Batcher, Encoder
+from elmo.tasks.families.networks import Encoder
 from elmo.tasks.settings import TaskSettings
 
 Labels = dict[str, Any]  # what was learned about the targets, as JSON
@@ -45,15 +45,15 @@ class TaskNetwork(nn.Module):
         mixes = cast(Sequence[ScalarMix], self.mixes or ())
         return [{"weights": mix.normalized_weights().tolist(), "gamma": mix.gamma.item()} for mix in mixes]
 
-    def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
+    def loss(self, examples: Sequence[Any]) -> Tensor:
         """Return the mean loss of a batch."""
         raise NotImplementedError
 
-    def predict(self, examples: Sequence[Any], batcher: Batcher) -> Sequence[Any]:
+    def predict(self, examples: Sequence[Any]) -> Sequence[Any]:
         """Return the prediction of each example."""
         raise NotImplementedError
 
-    def fit_examples(self, examples: Sequence[Any], batcher: Batcher, seed: int) -> Sequence[Any] | None:
+    def fit_examples(self, examples: Sequence[Any], seed: int) -> Sequence[Any] | None:
         """Train on all examples; return the prediction of each by a network that had not seen it, if there are."""
         raise NotImplementedError
 

@@ -21,8 +21,8 @@ from elmo.tasks.examples import (
 )
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import (
-    Batcher,
     attend,
+    batch_length,
     build_sequence_encoder,
     pool_max,
     pool_max_mean,
@@ -45,13 +45,13 @@ class _LabelNetwork(TaskNetwork):
         self.encoder = make_encoder(extra_dim)
         self._labels: list[str] = labels.get("labels", [])
 
-    def loss(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
+    def loss(self, examples: Sequence[Any]) -> Tensor:
         """Return the cross entropy of the labels."""
-        return self._label_loss(self._score(examples, batcher), [example.label for example in examples])
+        return self._label_loss(self._score(examples), [example.label for example in examples])
 
     @torch.no_grad()
-    def predict(self, examples: Sequence[Any], batcher: Batcher) -> Sequence[LabelPrediction | ScorePrediction]:
-        rows = torch.softmax(self._score(examples, batcher), dim=-1).tolist()
+    def predict(self, examples: Sequence[Any]) -> Sequence[LabelPrediction | ScorePrediction]:
+        rows = torch.softmax(self._score(examples), dim=-1).tolist()
         return [
             LabelPrediction(
                 self._labels[max(range(len(row)), key=row.__getitem__)], dict(zip(self._labels, row, strict=True))
@@ -59,7 +59,7 @@ class _LabelNetwork(TaskNetwork):
             for row in rows
         ]
 
-    def _score(self, examples: Sequence[Any], batcher: Batcher) -> Tensor:
+    def _score(self, examples: Sequence[Any]) -> Tensor:
         raise NotImplementedError
 
     def _label_loss(self, scores: Tensor, labels: Sequence[Any]) -> Tensor:
@@ -82,9 +82,9 @@ class _Classifier(_LabelNetwork):
         # Most phrases are short and neutral, unlike texts; scores of their own leave those of texts alone.
         self.phrase_scores = nn.Linear(settings.network.dim, len(self._labels)) if labels["has_phrases"] else None
 
-    def loss(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
+    def loss(self, examples: Sequence[LabelledText]) -> Tensor:
         """Return the loss of the texts, plus the mean loss of their phrases."""
-        states = self._encode(examples, batcher)
+        states = self._encode(examples)
         loss = self._label_loss(self._score_texts(states, examples), [example.label for example in examples])
         phrases = [
             (row, span, label)
@@ -98,11 +98,12 @@ class _Classifier(_LabelNetwork):
             loss = loss + self._label_loss(self.phrase_scores(self._hide(pooled)), labels)
         return loss
 
-    def _encode(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
-        return self.encoder(batcher([example.words for example in examples]))
+    def _encode(self, examples: Sequence[LabelledText]) -> Tensor:
+        states, _ = self.encoder([example.words for example in examples])
+        return states
 
-    def _score(self, examples: Sequence[LabelledText], batcher: Batcher) -> Tensor:
-        return self._score_texts(self._encode(examples, batcher), examples)
+    def _score(self, examples: Sequence[LabelledText]) -> Tensor:
+        return self._score_texts(self._encode(examples), examples)
 
     def _score_texts(self, states: Tensor, examples: Sequence[LabelledText]) -> Tensor:
         mask = span_mask([(0, len(example.words)) for example in examples], states.shape[1])
@@ -146,33 +147,28 @@ class _PairNetwork(_LabelNetwork):
         self.hidden = nn.Linear(8 * dim, dim)
         self.scores = nn.Linear(dim, len(self._labels) or 1)
 
-    def loss(self, examples: Sequence[SentencePair], batcher: Batcher) -> Tensor:
+    def loss(self, examples: Sequence[SentencePair]) -> Tensor:
         """Return the cross entropy of labels, or the squared error on a scale from 0 to 1."""
-        scores = self._score(examples, batcher)
+        scores = self._score(examples)
         if self._labels:
             return self._label_loss(scores, [str(example.target) for example in examples])
         targets = torch.tensor([float(example.target or 0) for example in examples])
         return F.mse_loss(torch.sigmoid(scores[:, 0]), (targets - self._low) / (self._high - self._low))
 
     @torch.no_grad()
-    def predict(
-        self, examples: Sequence[SentencePair], batcher: Batcher
-    ) -> Sequence[LabelPrediction | ScorePrediction]:
+    def predict(self, examples: Sequence[SentencePair]) -> Sequence[LabelPrediction | ScorePrediction]:
         if self._labels:
-            return super().predict(examples, batcher)
-        shares = torch.sigmoid(self._score(examples, batcher)[:, 0])
+            return super().predict(examples)
+        shares = torch.sigmoid(self._score(examples)[:, 0])
         return [ScorePrediction(number) for number in (self._low + shares * (self._high - self._low)).tolist()]
 
-    def _score(self, examples: Sequence[SentencePair], batcher: Batcher) -> Tensor:
-        batch = batcher([example.first for example in examples] + [example.second for example in examples])
-        states = self.encoder(batch)
+    def _score(self, examples: Sequence[SentencePair]) -> Tensor:
+        states, mask = self.encoder([example.first for example in examples] + [example.second for example in examples])
         half = len(examples)
-        other = torch.cat([states[half:], states[:half]])
-        other_mask = torch.cat([batch.mask[half:], batch.mask[:half]])
-        aligned = attend(states, other, other_mask)
+        aligned = attend(states, states.roll(half, dims=0), mask.roll(half, dims=0))
         together = torch.cat([states, aligned, states - aligned, states * aligned], dim=-1)
-        composed = self.compose(self.dropout(F.relu(self.compare(together))), batch.mask)
-        pooled = pool_max_mean(composed, batch.mask)
+        composed = self.compose(self.dropout(F.relu(self.compare(together))), mask)
+        pooled = pool_max_mean(composed, mask)
         first, second = pooled[:half], pooled[half:]
         features = torch.cat([first, second, (first - second).abs(), first * second], dim=-1)
         scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(features)))))
@@ -226,16 +222,16 @@ class _RelationNetwork(_LabelNetwork):
         self.hidden = nn.Linear(4 * self.encoder.output_dim, settings.network.dim)
         self.scores = nn.Linear(settings.network.dim, len(self._labels))
 
-    def _score(self, examples: Sequence[MarkedPair], batcher: Batcher) -> Tensor:
-        batch = batcher([example.words for example in examples])
-        length = batch.mask.shape[1]
+    def _score(self, examples: Sequence[MarkedPair]) -> Tensor:
+        sentences = [example.words for example in examples]
+        length = batch_length(sentences)
         sides = [[example.first for example in examples], [example.second for example in examples]]
         distances = [self.distance(_distances(spans, length)) for spans in sides]
-        states = self.encoder(batch, torch.cat(distances, dim=-1))
+        states, mask = self.encoder(sentences, torch.cat(distances, dim=-1))
         first, second = (pool_mean(states, span_mask(spans, length)) for spans in sides)
         outer = [(min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(*sides, strict=True)]
         from_first_to_second = pool_max(states, span_mask(outer, length))
-        pooled = torch.cat([first, second, from_first_to_second, pool_max(states, batch.mask)], dim=-1)
+        pooled = torch.cat([first, second, from_first_to_second, pool_max(states, mask)], dim=-1)
         scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(pooled)))))
         return scores
 

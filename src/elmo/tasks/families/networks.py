@@ -228,9 +228,8 @@ class BilmShape:
 
 @dataclass(frozen=True)
 class WordBatch:
-    """Sentences ready for an Encoder. T is at least 1, even if all are empty."""
+    """Sentences as tensors. T is at least 1, even if all are empty."""
 
-    sentences: tuple[Words, ...]
     mask: Tensor  # (B, T)
     learned_ids: Tensor  # (B, T)
     pretrained_ids: Tensor  # (B, T)
@@ -249,16 +248,14 @@ class Batcher:
         layers_of: LayersOf | None = None,
     ) -> None:
         """`layers_of` returns the values of a sentence; without it no frozen biLM is read."""
-        self.words, self._bilm = words, bilm
+        self.words, self.bilm = words, bilm
         self._layers_of = layers_of
         self._spells = "characters" in settings.words.kinds
 
     def __call__(self, sentences: Sequence[Words]) -> WordBatch:
         """Build one batch of the sentences, in the order given."""
-        length = max(1, *(len(words) for words in sentences))
-        lengths = torch.tensor([len(words) for words in sentences])
+        length, lengths = batch_length(sentences), torch.tensor([len(words) for words in sentences])
         return WordBatch(
-            tuple(sentences),
             torch.arange(length) < lengths[:, None],
             _pad([self.words.learned.ids(words) for words in sentences], length),
             _pad([self.words.pretrained.ids(words) for words in sentences], length),
@@ -272,20 +269,26 @@ class Batcher:
         return self._layers_of(words)
 
     def _stack(self, sentences: Sequence[Words], length: int) -> Tensor | None:
-        if self._bilm is None or self._layers_of is None:
+        if self.bilm is None or self._layers_of is None:
             return None
-        num_layers, dim = self._bilm.num_layers, self._bilm.dim
+        num_layers, dim = self.bilm.num_layers, self.bilm.dim
         stacked = np.zeros((len(sentences), length, num_layers, dim), dtype=np.float32)
         for row, words in zip(stacked, sentences, strict=True):
             row[: len(words)] = self._layers_of(words).reshape(-1, num_layers, dim)
         return torch.from_numpy(stacked).permute(2, 0, 1, 3)
 
 
+def batch_length(sentences: Sequence[Words]) -> int:
+    """Return T, the length that a batch of sentences is padded to."""
+    return max(1, *map(len, sentences))
+
+
 class Encoder(nn.Module):
-    """[x; ELMo] -> sequence encoder -> [h; ELMo], as far as the settings put ELMo there."""
+    """Sentences -> [x; ELMo] -> sequence encoder -> [h; ELMo], as far as the settings put ELMo there."""
 
     def __init__(
         self,
+        batcher: Batcher,
         words: WordFeatures,
         elmo: LayerMixes | ElmoLayer | None,
         settings: TaskSettings,
@@ -294,6 +297,7 @@ class Encoder(nn.Module):
     ) -> None:
         """`elmo` mixes given layers or, tuned, reads the words itself; `extra_dim`: further features of words."""
         super().__init__()
+        self._batcher = batcher
         self.words = words
         self.elmo = elmo
         self._where = settings.elmo.where
@@ -307,12 +311,16 @@ class Encoder(nn.Module):
 
     if TYPE_CHECKING:
 
-        def __call__(self, batch: WordBatch, extra: Tensor | None = None) -> Tensor:
-            """Return h; nn.Module's own signature would hide the result's type."""
+        def __call__(self, sentences: Sequence[Words], extra: Tensor | None = None) -> tuple[Tensor, Tensor]:
+            """Return h and the mask; nn.Module's own signature would hide the result's type."""
 
-    def forward(self, batch: WordBatch, extra: Tensor | None = None) -> Tensor:
-        """Return h (B, T, output_dim), zero where padded; `extra` (B, T, extra_dim) enters with the words."""
-        mixes = self._mix(batch)
+    def forward(self, sentences: Sequence[Words], extra: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Return h (B, T, output_dim), zero where padded, and the mask (B, T).
+
+        `extra` (B, T, extra_dim) enters with the words.
+        """
+        batch = self._batcher(sentences)
+        mixes = self._mix(sentences, batch)
         features = [self.words(batch.learned_ids, batch.pretrained_ids, batch.characters)]
         features += [] if extra is None else [extra]
         features += [mixes[0]] if self._where in ("input", "both") else []
@@ -320,14 +328,13 @@ class Encoder(nn.Module):
         states = self.sequence(self.input_dropout(inputs.transpose(1, 2)).transpose(1, 2), batch.mask)
         if self._where in ("output", "both"):
             states = torch.cat([states, mixes[-1]], dim=-1)
-        dropped: Tensor = self.output_dropout(states)
-        return dropped * batch.mask[..., None]
+        return self.output_dropout(states) * batch.mask[..., None], batch.mask
 
-    def _mix(self, batch: WordBatch) -> tuple[Tensor, ...]:
+    def _mix(self, sentences: Sequence[Words], batch: WordBatch) -> tuple[Tensor, ...]:
         if self.elmo is None:
             return ()
         if isinstance(self.elmo, ElmoLayer):
-            mixed = self.elmo([list(words) for words in batch.sentences]).mixes
+            mixed = self.elmo([list(words) for words in sentences]).mixes
             return tuple(F.pad(mix, (0, 0, 0, batch.mask.shape[1] - mix.shape[1])) for mix in mixed)
         assert batch.layers is not None
         return self.elmo(batch.layers, batch.mask)

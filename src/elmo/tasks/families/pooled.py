@@ -20,7 +20,7 @@ from torch import Tensor
 from elmo.extras import require
 from elmo.tasks.examples import LabelledText, LabelPrediction, Words
 from elmo.tasks.families import Labels, TaskNetwork
-from elmo.tasks.families.networks import Batcher, BilmShape, WordList
+from elmo.tasks.families.networks import Batcher, WordList
 
 Array = npt.NDArray[np.float32]
 Targets = npt.NDArray[np.int64]
@@ -61,24 +61,25 @@ class PooledClassifier(TaskNetwork):
     weight: Tensor
     bias: Tensor
 
-    def __init__(self, labels: Labels, *, num_ngrams: int, bilm: BilmShape | None) -> None:
+    def __init__(self, labels: Labels, batcher: Batcher) -> None:
         super().__init__()
         self._labels: list[str] = labels["labels"]
-        self._bilm = bilm
-        dim = 0 if bilm is None else bilm.num_values
+        self._batcher = batcher
+        dim = 0 if batcher.bilm is None else batcher.bilm.num_values
+        num_ngrams = len(batcher.words.learned.words)
         for name, shape in (
             ("center", (dim,)), ("scale", (dim,)), ("idf", (num_ngrams,)),
             ("weight", (dim + num_ngrams, len(self._labels))), ("bias", (len(self._labels),)),
         ):  # fmt: skip
             self.register_buffer(name, torch.zeros(shape))
 
-    def fit_examples(self, examples: Sequence[LabelledText], batcher: Batcher, seed: int) -> list[LabelPrediction]:
+    def fit_examples(self, examples: Sequence[LabelledText], seed: int) -> list[LabelPrediction]:
         """Fit a classifier on vectors and one on TF-IDF, and add them up; return held-out predictions.
 
         The weighted sum of two linear classifiers is one too, and better than one on all features at once, because
         each has its own strength of regularization.
         """
-        vectors, counts = self._read(examples, batcher)
+        vectors, counts = self._read(examples)
         self._learn_scales(vectors, counts)
         ids = {label: number for number, label in enumerate(self._labels)}
         targets = np.array([ids[str(example.label)] for example in examples])
@@ -98,9 +99,9 @@ class PooledClassifier(TaskNetwork):
         return self._to_predictions(probabilities)
 
     @torch.no_grad()
-    def predict(self, examples: Sequence[LabelledText], batcher: Batcher) -> list[LabelPrediction]:
+    def predict(self, examples: Sequence[LabelledText]) -> list[LabelPrediction]:
         """Return the most probable label of each text."""
-        vectors, counts = self._read(examples, batcher)
+        vectors, counts = self._read(examples)
         weight, dim = self.weight.numpy(), self.center.shape[0]
         scores = self._standardize(vectors) @ weight[:dim] + self._weigh(counts) @ weight[dim:]
         return self._to_predictions(_softmax(scores + self.bias.numpy()))
@@ -109,7 +110,7 @@ class PooledClassifier(TaskNetwork):
         names = self._labels
         return [LabelPrediction(names[int(row.argmax())], dict(zip(names, row.tolist(), strict=True))) for row in rows]
 
-    def _read(self, examples: Sequence[LabelledText], batcher: Batcher) -> tuple[Array, Any]:
+    def _read(self, examples: Sequence[LabelledText]) -> tuple[Array, Any]:
         """Return mean vectors (N, num_values) and logarithmic n-gram counts, sparse (N, num_ngrams)."""
         rows: list[int] = []
         columns: list[int] = []
@@ -117,8 +118,8 @@ class PooledClassifier(TaskNetwork):
         vectors = np.zeros((len(examples), self.center.shape[0]), dtype=np.float32)
         for number, example in enumerate(examples):
             if vectors.shape[1]:
-                vectors[number] = batcher.layers_of(example.words)[0]
-            numbers = Counter(batcher.words.learned.known_ids(_ngrams(example.words)))
+                vectors[number] = self._batcher.layers_of(example.words)[0]
+            numbers = Counter(self._batcher.words.learned.known_ids(_ngrams(example.words)))
             rows += [number] * len(numbers)
             columns += numbers.keys()
             values += [1 + math.log(count) for count in numbers.values()]
@@ -128,9 +129,9 @@ class PooledClassifier(TaskNetwork):
 
     def _learn_scales(self, vectors: Array, counts: Any) -> None:
         """Standardize vectors to a mean squared length of 1, as TF-IDF has it; half is that of the context vectors."""
-        if self._bilm is not None:
+        if (bilm := self._batcher.bilm) is not None:
             self.center[:] = torch.from_numpy(vectors.mean(axis=0))
-            layers_dim = self._bilm.num_layers * self._bilm.dim
+            layers_dim = bilm.num_layers * bilm.dim
             variances = [part for part in np.split(vectors.var(axis=0), [layers_dim]) if part.any()]
             # The variances of few texts are uncertain, so they are drawn towards the mean of their group.
             own = len(vectors) / (len(vectors) + SHRINKAGE)

@@ -11,7 +11,7 @@ from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import (
     VERY_LOW,
     AttentionPooling,
-    Batcher,
+    batch_length,
     build_sequence_encoder,
     masked_softmax,
     pool_max,
@@ -44,9 +44,9 @@ class _AnswerNetwork(TaskNetwork):
         # Tasks of the first versions lack this label; they always found an answer.
         self.no_answer = nn.Linear(state_dim + dim, 2) if labels.get("no_answer") else None
 
-    def loss(self, examples: Sequence[Question], batcher: Batcher) -> Tensor:
+    def loss(self, examples: Sequence[Question]) -> Tensor:
         """Return the cross entropy of the first and of the last word."""
-        first, last = self._score(examples, batcher)
+        first, last = self._score(examples)
         num_positions = first.shape[1]
         targets = [example.answer_span for example in examples]
         if self.no_answer is not None:
@@ -62,9 +62,9 @@ class _AnswerNetwork(TaskNetwork):
         return (F.cross_entropy(first[rows], spans[:, 0]) + F.cross_entropy(last[rows], spans[:, 1] - 1)) / 2
 
     @torch.no_grad()
-    def predict(self, examples: Sequence[Question], batcher: Batcher) -> list[AnswerPrediction]:
+    def predict(self, examples: Sequence[Question]) -> list[AnswerPrediction]:
         """Return the most probable answer of at most `max_words` words, or none if that is more probable."""
-        first, last = (torch.log_softmax(scores, dim=-1) for scores in self._score(examples, batcher))
+        first, last = (torch.log_softmax(scores, dim=-1) for scores in self._score(examples))
         length = first.shape[1]
         together = first[:, :, None] + last[:, None, :]
         allowed = torch.ones(length, length, dtype=torch.bool).triu().tril(self._max_words - 1)
@@ -76,27 +76,28 @@ class _AnswerNetwork(TaskNetwork):
             for example, at, score in zip(examples, where.tolist(), best.exp().tolist(), strict=True)
         ]
 
-    def _score(self, examples: Sequence[Question], batcher: Batcher) -> tuple[Tensor, Tensor]:
+    def _score(self, examples: Sequence[Question]) -> tuple[Tensor, Tensor]:
         """Return the scores (B, T) of the first and of the last word; (B, T + 1) if there may be no answer."""
-        questions = batcher([example.words for example in examples])
-        passages = batcher([example.passage_words for example in examples])
-        question_states = self.encoder(questions, questions.mask.new_zeros(*questions.mask.shape, 2).float())
-        states = self.encoder(passages, _word_matches(examples, passages.mask.shape[1]))
+        questions = [example.words for example in examples]
+        passages = [example.passage_words for example in examples]
+        no_matches = torch.zeros(len(questions), batch_length(questions), 2)
+        question_states, question_mask = self.encoder(questions, no_matches)
+        states, mask = self.encoder(passages, _word_matches(examples, batch_length(passages)))
         weights = masked_softmax(
-            self.align(states) @ self.align(question_states).transpose(1, 2), questions.mask[:, None]
+            self.align(states) @ self.align(question_states).transpose(1, 2), question_mask[:, None]
         )
         aligned = weights @ question_states
-        question = self.question(question_states, questions.mask)
+        question = self.question(question_states, question_mask)
         together = torch.cat([states, aligned, states * aligned, states * question[:, None]], dim=-1)
         mixed = F.relu(self.combine(self.dropout(together)))
-        modelled = self.dropout(self.model(mixed, passages.mask))
+        modelled = self.dropout(self.model(mixed, mask))
         scores = self.scores(modelled)
         first = scores[..., 0] + (modelled @ self.first(question)[..., None])[..., 0]
         last = scores[..., 1] + (modelled @ self.last(question)[..., None])[..., 0]
-        first = first.masked_fill(~passages.mask, VERY_LOW)
-        last = last.masked_fill(~passages.mask, VERY_LOW)
+        first = first.masked_fill(~mask, VERY_LOW)
+        last = last.masked_fill(~mask, VERY_LOW)
         if self.no_answer is not None:
-            no_answer = self.no_answer(torch.cat([question, pool_max(modelled, passages.mask)], dim=-1))
+            no_answer = self.no_answer(torch.cat([question, pool_max(modelled, mask)], dim=-1))
             first, last = torch.cat([first, no_answer[:, :1]], dim=1), torch.cat([last, no_answer[:, 1:]], dim=1)
         return first, last
 

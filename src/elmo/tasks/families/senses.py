@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, entry_of
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.families.networks import VERY_LOW, Batcher, pool_mean, span_mask
+from elmo.tasks.families.networks import VERY_LOW, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
 
 
@@ -31,9 +31,9 @@ class _SenseNetwork(TaskNetwork):
         nn.init.normal_(self.vectors.weight, std=0.01)
         nn.init.zeros_(self.bias.weight)
 
-    def loss(self, examples: Sequence[SenseSentence], batcher: Batcher) -> Tensor:
+    def loss(self, examples: Sequence[SenseSentence]) -> Tensor:
         """Return the mean of -log p of the correct senses, over targets that have a choice."""
-        vectors, targets = self._pool(examples, batcher)
+        vectors, targets = self._pool(examples)
         chosen = [row for row, target in enumerate(targets) if len(self._senses.get(entry_of(target), ())) > 1]
         if not chosen:
             return torch.zeros(())
@@ -45,9 +45,9 @@ class _SenseNetwork(TaskNetwork):
         return -torch.logsumexp(torch.log_softmax(scores, dim=-1) + right, dim=-1).mean()
 
     @torch.no_grad()
-    def predict(self, examples: Sequence[SenseSentence], batcher: Batcher) -> list[SensePrediction]:
+    def predict(self, examples: Sequence[SenseSentence]) -> list[SensePrediction]:
         """Return the best sense of each target; for a lemma that training lacks, WordNet's first if known."""
-        vectors, targets = self._pool(examples, batcher)
+        vectors, targets = self._pool(examples)
         keys = [self._first.get(entry_of(target)) for target in targets]
         known = [row for row, target in enumerate(targets) if entry_of(target) in self._senses]
         if known:
@@ -57,9 +57,8 @@ class _SenseNetwork(TaskNetwork):
         remaining = iter(keys)
         return [SensePrediction(tuple(next(remaining) for _ in example.targets)) for example in examples]
 
-    def _pool(self, examples: Sequence[SenseSentence], batcher: Batcher) -> tuple[Tensor, list[SenseTarget]]:
-        batch = batcher([example.words for example in examples])
-        states = self.encoder(batch)
+    def _pool(self, examples: Sequence[SenseSentence]) -> tuple[Tensor, list[SenseTarget]]:
+        states, _ = self.encoder([example.words for example in examples])
         rows = [row for row, example in enumerate(examples) for _ in example.targets]
         targets = [target for example in examples for target in example.targets]
         inside = span_mask([target.span for target in targets], states.shape[1])

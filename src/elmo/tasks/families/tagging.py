@@ -9,7 +9,6 @@ from torch import Tensor, nn
 
 from elmo.tasks.examples import TaggedSentence, TagPrediction
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.families.networks import Batcher
 from elmo.tasks.metrics import SEGMENTATION, score_tags
 from elmo.tasks.settings import TaskSettings
 
@@ -29,26 +28,29 @@ class _Tagger(TaskNetwork):
         self.scores = nn.Linear(self.encoder.output_dim, len(self._tags))
         self.crf = Crf(len(self._tags), *_allowed(self._tags, labels["strict"])) if labels["crf"] else None
 
-    def loss(self, examples: Sequence[TaggedSentence], batcher: Batcher) -> Tensor:
-        batch = batcher([example.words for example in examples])
-        scores = self.scores(self.encoder(batch))
-        tags = torch.zeros_like(batch.learned_ids)
+    def loss(self, examples: Sequence[TaggedSentence]) -> Tensor:
+        scores, mask = self._score(examples)
+        tags = torch.zeros(mask.shape, dtype=torch.int64)
         for row, example in enumerate(examples):
             ids = [self._ids[tag] for tag in example.tags or ()]
             tags[row, : len(ids)] = torch.tensor(ids, dtype=torch.int64)
         if self.crf is not None:
-            return self.crf.loss(scores, tags, batch.mask)
-        return F.cross_entropy(scores[batch.mask], tags[batch.mask])
+            return self.crf.loss(scores, tags, mask)
+        return F.cross_entropy(scores[mask], tags[mask])
 
     @torch.no_grad()
-    def predict(self, examples: Sequence[TaggedSentence], batcher: Batcher) -> list[TagPrediction]:
-        batch = batcher([example.words for example in examples])
-        scores = self.scores(self.encoder(batch))
-        rows = scores.argmax(dim=-1).tolist() if self.crf is None else self.crf.decode(scores, batch.mask)
+    def predict(self, examples: Sequence[TaggedSentence]) -> list[TagPrediction]:
+        scores, mask = self._score(examples)
+        rows = scores.argmax(dim=-1).tolist() if self.crf is None else self.crf.decode(scores, mask)
         return [
             TagPrediction(example.words, tuple(self._tags[tag] for tag in row[: len(example.words)]))
             for example, row in zip(examples, rows, strict=True)
         ]
+
+    def _score(self, examples: Sequence[TaggedSentence]) -> tuple[Tensor, Tensor]:
+        """Return the scores (B, T, K) of the tags, and the mask (B, T)."""
+        states, mask = self.encoder([example.words for example in examples])
+        return self.scores(states), mask
 
 
 class Crf(nn.Module):
