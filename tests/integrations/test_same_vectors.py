@@ -100,51 +100,51 @@ def through_onnx(folder):
 
 
 @dataclass(frozen=True)
-class Door:
-    open: object
+class Adapter:
+    embed: object
     package: str
     tolerance: float = 1e-5
 
 
-DOORS = [
-    Door(through_spacy, "spacy"),
-    Door(through_tok2vec, "spacy"),
-    Door(through_transformers, "transformers"),
-    Door(through_tuned_transformers, "transformers"),
-    Door(through_sentence_transformers, "sentence_transformers"),
-    Door(through_flair, "flair"),
-    Door(through_onnx, "onnxruntime"),
+ADAPTERS = [
+    Adapter(through_spacy, "spacy"),
+    Adapter(through_tok2vec, "spacy"),
+    Adapter(through_transformers, "transformers"),
+    Adapter(through_tuned_transformers, "transformers"),
+    Adapter(through_sentence_transformers, "sentence_transformers"),
+    Adapter(through_flair, "flair"),
+    Adapter(through_onnx, "onnxruntime"),
 ]
 
 
 @pytest.mark.parametrize("kind", ["characters", "words", "both"])
 @pytest.mark.parametrize(
-    "door", [pytest.param(door, marks=needs(door.package), id=door.open.__name__) for door in DOORS]
+    "adapter", [pytest.param(adapter, marks=needs(adapter.package), id=adapter.embed.__name__) for adapter in ADAPTERS]
 )
-def test_every_door_leads_to_the_vectors_of_embed(door, kind, model_folders):
+def test_every_adapter_returns_the_vectors_of_embed(adapter, kind, model_folders):
     expected = Elmo.from_pretrained(model_folders[kind]).embed(SENTENCES)
-    found = door.open(model_folders[kind])
-    for one, other in zip(expected, found, strict=True):
-        np.testing.assert_allclose(other, one, atol=door.tolerance)
+    arrays = adapter.embed(model_folders[kind])
+    for array, reference in zip(arrays, expected, strict=True):
+        np.testing.assert_allclose(array, reference, atol=adapter.tolerance)
 
 
 def test_the_vectors_of_other_sentences_are_other_vectors(model_folders):
-    # What the comparison above would not notice: doors that answer the same whatever they are asked.
+    # The comparison above would not notice adapters that return the same vectors for any sentence.
     arrays = Elmo.from_pretrained(model_folders["characters"]).embed(SENTENCES)
     assert np.abs(arrays[0][3] - arrays[3][0]).max() > 1e-3  # "the" in two sentences
 
 
-MEANING_DOORS = [
-    Door(through_spacy, "spacy"),
-    Door(lambda folder: through_flair(folder, embedding_mode="auto"), "flair"),
+MEANING_ADAPTERS = [
+    Adapter(through_spacy, "spacy"),
+    Adapter(lambda folder: through_flair(folder, embedding_mode="auto"), "flair"),
 ]
 
 
 @pytest.mark.parametrize(
-    "door", [pytest.param(door, marks=needs(door.package), id=door.package) for door in MEANING_DOORS]
+    "adapter", [pytest.param(adapter, marks=needs(adapter.package), id=adapter.package) for adapter in MEANING_ADAPTERS]
 )
-def test_a_model_with_a_context_layer_gives_meanings_through_every_door(door, fused_model, tmp_path):
+def test_a_model_with_a_context_layer_gives_meanings_in_every_adapter(adapter, fused_model, tmp_path):
     fused_model.save_pretrained(tmp_path / "model")
     expected = fused_model.embed(SENTENCES, layers="meaning")
-    for one, other in zip(expected, door.open(tmp_path / "model"), strict=True):
-        np.testing.assert_allclose(other, one, atol=door.tolerance)
+    for array, reference in zip(adapter.embed(tmp_path / "model"), expected, strict=True):
+        np.testing.assert_allclose(array, reference, atol=adapter.tolerance)

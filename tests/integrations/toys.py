@@ -20,7 +20,7 @@ CONFIG = ModelConfig(
     encoder=EncoderConfig(num_layers=2, cell_dim=48, output_dim=32),
     characters=CharacterConfig(filters=((1, 8), (2, 16), (3, 16)), embedding_dim=8, num_highways=1),
 )
-# What a door must get right: other lengths, other scripts, words longer than the model reads, an emoji.
+# What an adapter must get right: different lengths, several scripts, words longer than the model reads, an emoji.
 SENTENCES = [
     ["I", "went", "to", "the", "bank", "."],
     ["Hello"],

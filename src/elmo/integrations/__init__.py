@@ -5,7 +5,7 @@ import tempfile
 import weakref
 import zipfile
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from elmo.errors import InputError
 from elmo.extras import install_command
@@ -47,8 +47,7 @@ def vector_length(model: Elmo, layers: Layers) -> int:
 
 def save_model(model: Elmo, folder: Path) -> None:
     """Write a model folder with the weights in the precision they were stored in."""
-    storage: Any = model.checkpoint().storage
-    model.save_pretrained(folder, storage=storage)
+    model.save_pretrained(folder, storage=model.checkpoint().storage)
 
 
 def model_to_bytes(model: Elmo) -> bytes:

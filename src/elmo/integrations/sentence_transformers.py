@@ -76,8 +76,8 @@ class ElmoModule(Module):
     def load(cls, model_name_or_path: str, subfolder: str = "", **options: Any) -> "ElmoModule":
         """Open what `save` wrote, on disk or on the hub."""
         names = ("token", "cache_folder", "revision", "local_files_only")
-        asked = {name: options[name] for name in names if name in options}
-        folder = Path(cls.load_dir_path(model_name_or_path, subfolder=subfolder, **asked))
+        hub_options = {name: options[name] for name in names if name in options}
+        folder = Path(cls.load_dir_path(model_name_or_path, subfolder=subfolder, **hub_options))
         settings = json.loads((folder / SETTINGS_FILE).read_text(encoding="utf-8"))
         module = cls(folder, **settings)
         module.layer.mixes.load_state_dict(safetensors.torch.load_file(folder / MIX_FILE))

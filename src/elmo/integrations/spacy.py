@@ -40,10 +40,14 @@ LayerSetting = Union[str, int, list[float]]  # noqa: UP007  # spaCy checks setti
 MODEL_FOLDER = "model"
 
 
+def _words(part: Doc | Span | Token) -> list[Token]:
+    """Return the tokens of a document or span, or a token itself, without white space."""
+    return [token for token in ([part] if isinstance(part, Token) else part) if not token.is_space]
+
+
 def _split_sentences(doc: Doc) -> list[list[Token]]:
     """Return the tokens of each sentence, without white space."""
-    sentences = doc.sents if doc.has_annotation("SENT_START") else [doc]
-    return [[token for token in sentence if not token.is_space] for sentence in sentences]
+    return [_words(sentence) for sentence in (doc.sents if doc.has_annotation("SENT_START") else [doc])]
 
 
 def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
@@ -182,12 +186,12 @@ def set_vectors(doc: Doc, vectors: Array) -> None:
 def _vector(part: Doc | Span | Token) -> Array:
     """Return the vector of a token, or the mean over the tokens of a document or span that are not white space."""
     tensor = part.doc.tensor
-    indices = [token.i for token in ([part] if isinstance(part, Token) else part) if not token.is_space]
+    indices = [token.i for token in _words(part)]
     return np.asarray(tensor[indices].mean(axis=0) if indices else np.zeros(tensor.shape[1], dtype=np.float32))
 
 
 def _has_vector(part: Doc | Span | Token) -> bool:
-    return any(not token.is_space for token in ([part] if isinstance(part, Token) else part))
+    return bool(_words(part))
 
 
 def _similarity(part: Doc | Span | Token, other: Any) -> float:

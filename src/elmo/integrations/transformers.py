@@ -15,6 +15,8 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint, make_indexer, name_words
 from elmo.checkpoint.folder import ALIASES_FILE, CHARACTERS_FILE, VOCABULARY_FILE, list_entries
+from elmo.checkpoint.open import open_checkpoint
+from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import ModelConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import ConfigError, InputError
@@ -60,12 +62,12 @@ class ElmoConfig(PretrainedConfig):
     def __init__(
         self, model: dict[str, Any] | None = None, dropout: float = 0.5, tune_bilm: bool = False, **options: Any
     ) -> None:
-        parsed = ModelConfig() if model is None else ModelConfig.from_dict(model)
-        self.model = replace(parsed, softmax=None).to_dict()  # vectors are made here, words are not predicted
+        model_config = ModelConfig() if model is None else ModelConfig.from_dict(model)
+        self.model = replace(model_config, softmax=None).to_dict()  # vectors are made here, words are not predicted
         self.dropout = dropout
         self.tune_bilm = tune_bilm
-        self.hidden_size = parsed.vector_dim
-        self.num_hidden_layers = parsed.encoder.num_layers
+        self.hidden_size = model_config.vector_dim
+        self.num_hidden_layers = model_config.encoder.num_layers
         super().__init__(**options)
 
     @classmethod
@@ -118,14 +120,16 @@ class ElmoModel(ElmoPreTrainedModel):
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(config)
-        parsed = ModelConfig.from_dict(config.model)
-        self.bilm = build_bilm(parsed)
+        model_config = ModelConfig.from_dict(config.model)
+        self.bilm = build_bilm(model_config)
         self._checkpoint: Checkpoint | None = None
-        self._runtime = ModuleRuntime(self.bilm, parsed)
-        if parsed.characters:
-            rows = Utf8Alphabet(parsed.characters.max_characters).boundaries()  # of another alphabet: load_checkpoint
+        self._runtime = ModuleRuntime(self.bilm, model_config)
+        if model_config.characters:
+            rows = Utf8Alphabet(
+                model_config.characters.max_characters
+            ).boundaries()  # of another alphabet: load_checkpoint
             self.register_buffer("boundary_characters", torch.from_numpy(rows))
-        if parsed.words:
+        if model_config.words:
             self.register_buffer("boundary_words", torch.zeros(2, dtype=torch.long))
         self.post_init()
         self.freeze()
@@ -159,12 +163,9 @@ class ElmoModel(ElmoPreTrainedModel):
 
     @can_return_tuple
     def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        word_input_ids: Tensor | None = None,
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, word_input_ids: Tensor | None = None,
         output_hidden_states: bool | None = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Return the layers (B, T, 2D) of character ids (B, T, C) or word ids (B, T), without boundaries."""
         if attention_mask is None:
             attention_mask = input_ids.new_ones(input_ids.shape[:2])
@@ -197,12 +198,9 @@ class _Head(ElmoPreTrainedModel):
 
     @can_return_tuple
     def forward(
-        self,
-        input_ids: Tensor,
-        attention_mask: Tensor | None = None,
-        labels: Tensor | None = None,
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, labels: Tensor | None = None,
         word_input_ids: Tensor | None = None,
-    ) -> Any:
+    ) -> Any:  # fmt: skip
         """Return the logits of words (B, T, labels) or sentences (B, labels), and the loss if labels are given."""
         mask = input_ids.new_ones(input_ids.shape[:2]) if attention_mask is None else attention_mask
         layers = self.elmo(input_ids, mask, word_input_ids, output_hidden_states=True, return_dict=True).hidden_states
@@ -255,11 +253,11 @@ class ElmoTokenizer(PreTrainedTokenizer):
         aliases_file: str | None = None,
         **options: Any,
     ) -> None:
-        parsed = ModelConfig() if model_config is None else ModelConfig.from_dict(model_config)
+        config = ModelConfig() if model_config is None else ModelConfig.from_dict(model_config)
         paths = {VOCABULARY_FILE: vocabulary_file, CHARACTERS_FILE: characters_file, ALIASES_FILE: aliases_file}
         self._lists = {name: parse_lines(Path(path).read_bytes()) if path else [] for name, path in paths.items()}
-        self._parsed = parsed
-        super().__init__(model_config=replace(parsed, softmax=None).to_dict(), **options)
+        self._model_config = config
+        super().__init__(model_config=replace(config, softmax=None).to_dict(), **options)
         self.model_max_length = options.get("model_max_length", int(1e30))
 
     @classmethod
@@ -277,19 +275,19 @@ class ElmoTokenizer(PreTrainedTokenizer):
     @cached_property
     def indexer(self) -> Indexer:
         """The indexer that turns words into ids."""
-        words = name_words(self._lists[VOCABULARY_FILE], self._parsed) if self._parsed.words else None
+        words = name_words(self._lists[VOCABULARY_FILE], self._model_config) if self._model_config.words else None
         aliases = dict(line.split(" ") for line in self._lists[ALIASES_FILE])
-        return make_indexer(self._parsed, words, self._lists[CHARACTERS_FILE], aliases)
+        return make_indexer(self._model_config, words, self._lists[CHARACTERS_FILE], aliases)
 
     @property
     def vocab_size(self) -> int:
         """The number of ids of characters, or of words for a model that reads words only."""
-        config = self._parsed
+        config = self._model_config
         return config.characters.num_characters if config.characters else len(self._lists[VOCABULARY_FILE])
 
     def get_vocab(self) -> dict[str, int]:
         """Return the listed words or characters and their ids; none for bytes."""
-        entries = self._lists[CHARACTERS_FILE if self._parsed.characters else VOCABULARY_FILE]
+        entries = self._lists[CHARACTERS_FILE if self._model_config.characters else VOCABULARY_FILE]
         return {entry: number for number, entry in enumerate(entries)}
 
     def tokenize(self, text: str, **_: Any) -> list[str]:
@@ -320,11 +318,8 @@ class ElmoTokenizer(PreTrainedTokenizer):
             if return_offsets_mapping:
                 feature["offset_mapping"] = [(token.start, token.end) for token in tokens]
             features.append(feature)
-        if not padding and not return_tensors:
-            names = features[0] if features else ()
-            return BatchEncoding(
-                features[0] if single else {name: [feature[name] for feature in features] for name in names}
-            )
+        if single and not padding and not return_tensors:
+            return BatchEncoding(features[0])
         return self.pad(
             features, padding=padding or len(features) == 1, max_length=max_length, return_tensors=return_tensors
         )
@@ -336,7 +331,8 @@ class ElmoTokenizer(PreTrainedTokenizer):
             return list(tokenization(sentence))
         tokens: list[Word] = []
         for word in sentence:
-            tokens += (tokenization.reads_characters and tokenization(word)) or [Word(word, 0, len(word))]
+            characters = tokenization(word) if tokenization.reads_characters else []
+            tokens += characters or [Word(word, 0, len(word))]
         return tokens
 
     def pad(
@@ -353,15 +349,16 @@ class ElmoTokenizer(PreTrainedTokenizer):
             names = list(features)
             features = [dict(zip(names, values, strict=True)) for values in zip(*features.values(), strict=True)]
         lengths = [len(feature["input_ids"]) for feature in features]
-        size = max(lengths) if max_length is None or padding != "max_length" else max_length
-        word = [0] * self._parsed.characters.max_characters if self._parsed.characters else 0
-        filling = {"input_ids": word, "word_input_ids": 0, "attention_mask": 0, "offset_mapping": (0, 0)}
+        size = max_length if max_length is not None and padding == "max_length" else max(lengths, default=0)
+        characters = self._model_config.characters
+        word: Any = [0] * characters.max_characters if characters else 0
+        pad_values = {"input_ids": word, "word_input_ids": 0, "attention_mask": 0, "offset_mapping": (0, 0)}
         padded: dict[str, list[Any]] = {}
         for feature, length in zip(features, lengths, strict=True):
             for name, value in {"attention_mask": [1] * length, **feature}.items():
                 value = as_plain(value)
-                if padding and name in filling:
-                    value = [*value, *[filling[name]] * (size - length)]
+                if padding and name in pad_values:
+                    value = [*value, *[pad_values[name]] * (size - length)]
                 padded.setdefault(name, []).append(value)
         return BatchEncoding(padded, tensor_type=return_tensors)
 
@@ -377,7 +374,8 @@ class ElmoTokenizer(PreTrainedTokenizer):
 
 def _open_checkpoint(source: str | Path | None, options: dict[str, Any]) -> Checkpoint:
     names = ("format", "revision", "local_files_only")
-    return Elmo.from_pretrained(source, **{name: options[name] for name in names if name in options}).checkpoint()
+    chosen = {name: options[name] for name in names if name in options}
+    return open_checkpoint(DEFAULT_MODEL if source is None else source, **chosen)
 
 
 def _is_saved_by_transformers(source: str | Path) -> bool:
