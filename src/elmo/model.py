@@ -36,6 +36,7 @@ from elmo.text.sentence_input import (
     Sentence,
     Tokenizer,
     WordIndex,
+    check_batch_size,
     find_marks,
     read_pointed,
     read_sentence,
@@ -337,8 +338,7 @@ class Elmo:
         choice = self._embedder.choose(layers)
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
             raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
-        if not isinstance(read_ahead, int) or read_ahead < 1:
-            raise InputError(f"read_ahead is {read_ahead!r}; it must be a whole number of sentences, 1 or more.")
+        check_batch_size(read_ahead, "read_ahead")
         return self._embed_windows(sentences, choice, self._tokenizer(split_on_spaces), read_ahead)
 
     def encode(
@@ -654,9 +654,8 @@ def _sentence_progress(
     sentences: list[list[str]], batch_size: int | None, *, shown: bool
 ) -> AbstractContextManager[Advance]:
     """Return the progress bar of a call that computes `batch_size` sentences together."""
-    whole = isinstance(batch_size, int) and not isinstance(batch_size, bool)
-    if batch_size is not None and (not whole or batch_size < 1):
-        raise InputError(f"batch_size is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
+    if batch_size is not None:
+        check_batch_size(batch_size)
     return progress_bar(unit="sentences", num_bytes=sum(map(len, sentences)), shown=shown)
 
 

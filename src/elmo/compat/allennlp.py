@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.formats.manylangs import rows
 from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
-from elmo.compat.engine import Array, OldEmbedder, check_batch_size, open_files, open_model
+from elmo.compat.engine import Array, OldEmbedder, open_files, open_model
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
@@ -27,7 +27,7 @@ from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import Indexer
 from elmo.text.characters import Utf8Alphabet
-from elmo.text.sentence_input import as_plain, read_word_lists
+from elmo.text.sentence_input import as_plain, check_batch_size, read_word_lists
 
 __all__ = ["Elmo", "ElmoEmbedder", "ElmoRepresentations", "batch_to_ids"]
 
@@ -75,18 +75,19 @@ class Elmo(nn.Module):
     ) -> None:
         """`vocab_to_cache`: words whose numbers in this list can be passed to forward as `word_inputs`."""
         super().__init__()
-        model = open_model(open_files(options_file, weight_file), stateful=False)
-        if model.config.characters is None:
+        checkpoint = open_files(options_file, weight_file)
+        config = checkpoint.config
+        if config.characters is None:
             raise CheckpointError(
                 f"{weight_file} is a model of whole words and takes no character ids; use Elmo.from_pretrained."
             )
-        self._config = model.config
-        self._boundaries = Boundaries.of(model.indexer)
+        self._config = config
+        self._boundaries = Boundaries.of(checkpoint.indexer())
         self._keep_sentence_boundaries = keep_sentence_boundaries
         # Both may be NumPy arrays.
         mix_weights = None if scalar_mix_parameters is None else list(as_plain(scalar_mix_parameters))
         self.mixes = LayerMixes(
-            model.num_layers, model.dim, num_mixes=num_output_representations, dropout=dropout,
+            config.encoder.num_layers + 1, config.vector_dim, num_mixes=num_output_representations, dropout=dropout,
             layer_norm=do_layer_norm, mix_weights=mix_weights, learn_mixes=mix_weights is None,
         )  # fmt: skip
         for mix in self.mixes:
@@ -95,9 +96,9 @@ class Elmo(nn.Module):
         if vocab_to_cache is not None and len(vocab_to_cache):
             self._word_ids = batch_to_ids([as_plain(vocab_to_cache)])[0]
             self._word_ids[0] = 0  # the first word is padding
-        bilm = load_bilm(model.config, model.checkpoint().weights).requires_grad_(requires_grad)
+        bilm = load_bilm(config, checkpoint.weights).requires_grad_(requires_grad)
         self.bilm = bilm if requires_grad else None  # so that a frozen one is not part of the state_dict
-        self._runtime = ModuleRuntime(bilm, model.config, carry=stateful, gradients=requires_grad)
+        self._runtime = ModuleRuntime(bilm, config, carry=stateful, gradients=requires_grad)
         self.register_load_state_dict_pre_hook(_read_saved_names)  # type: ignore[no-untyped-call]
 
     def get_output_dim(self) -> int:

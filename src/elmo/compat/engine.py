@@ -46,12 +46,6 @@ def is_address(source: str | Path) -> bool:
     return isinstance(source, str) and source.startswith(("http://", "https://"))
 
 
-def check_batch_size(batch_size: int, name: str = "batch_size") -> None:
-    """Raise InputError for a batch size that is not a number of sentences."""
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
-        raise InputError(f"{name} is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
-
-
 class OldEmbedder:
     """What the old embedders share: a model, whose state is kept from call to call if it is `stateful`."""
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import official_alias_of
-from elmo.compat.engine import is_address, open_model
+from elmo.compat.engine import is_address
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.nn.build import load_bilm
@@ -50,11 +50,12 @@ class Module(nn.Module):
                 f"{url_or_path} is not a public address of ELMo; give https://tfhub.dev/google/elmo/3, or the "
                 "folder, file or name of a model."
             )
-        model = open_model(open_checkpoint(alias or url_or_path), stateful=False)
-        self._indexer = model.indexer
+        checkpoint = open_checkpoint(alias or url_or_path)
+        config = checkpoint.config
+        self._indexer = checkpoint.indexer(literal_boundaries=True)
         # Not a module, so the weights of the biLM are not parameters of this one.
-        self._runtime = ModuleRuntime(load_bilm(model.config, model.checkpoint().weights), model.config, carry=stateful)
-        self.mix = ScalarMix(model.num_layers, learned=trainable)
+        self._runtime = ModuleRuntime(load_bilm(config, checkpoint.weights), config, carry=stateful)
+        self.mix = ScalarMix(config.encoder.num_layers + 1, learned=trainable)
 
     def reset_state(self) -> None:
         """Set the LSTM state to zero."""

@@ -61,6 +61,12 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
     return list(map(list, word_lists))
 
 
+def check_batch_size(batch_size: object, name: str = "batch_size") -> None:
+    """Raise InputError for a batch size that is not a number of sentences."""
+    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+        raise InputError(f"{name} is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
+
+
 def as_plain(value: Any) -> Any:
     """Convert numpy arrays and the like to lists; return anything else unchanged."""
     return value.tolist() if hasattr(value, "tolist") else value
