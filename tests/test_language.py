@@ -117,7 +117,7 @@ def test_the_environment_chooses_the_language(monkeypatch, environment, language
 def test_values_are_filled_in_and_unknown_texts_stay(monkeypatch):
     monkeypatch.setenv("ELMO_LANG", "zh")
     assert (
-        translate("'a b.txt' is no text file; name the text, or -, and the model with --model.").count("'a b.txt'") == 1
+        translate("'a b.txt' is not a file; name text files, or -, and the model with --model.").count("'a b.txt'") == 1
     )
     assert translate("a text without an entry") == "a text without an entry"
 

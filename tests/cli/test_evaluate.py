@@ -73,10 +73,10 @@ def test_running_text_is_split_into_sentences(run: Run, language_folder, tmp_pat
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["no.txt"], "'no.txt' is no text file"),
+        (["no.txt"], "'no.txt' is not a file"),
         (["-", "-"], "- is named twice"),
         (["-"], "The text has no words"),
-        (["FOLDER"], "is no text file"),
+        (["FOLDER"], "is not a file"),
     ],
 )
 def test_mistakes(run: Run, language_folder, arguments, message):

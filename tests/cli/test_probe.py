@@ -45,7 +45,7 @@ def test_json_and_another_column(run: Run, data, model_folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["tagging", "--test", "data.conllu"], "learns from examples"),
+        (["tagging", "--test", "data.conllu"], "needs training examples"),
         (["tagging", "--train", "no.conllu", "--test", "data.conllu"], "No such file: 'no.conllu'"),
         (
             ["features", "--train", "data.conllu", "--test", "data.conllu", "--column", "tag=upos"],

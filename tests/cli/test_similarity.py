@@ -71,7 +71,7 @@ def test_brackets_of_chinese_keyboards_mark_words(run: Run, model_folder, bracke
         ([MONEY, "no mark"], "'no mark' has 0 marked words"),
         ([MONEY, RIVER, "--by-layer", "--layers", "top"], "--by-layer shows every layer"),
         ([MONEY, RIVER, "--layers", "all"], "--layers is 'all'"),
-        ([MONEY, RIVER, "--layers", "foo"], "--layers is 'foo'"),
+        ([MONEY, RIVER, "--layers", "foo"], "layers is 'foo'"),
         ([MONEY, "a [\udcff]"], "is not UTF-8"),
     ],
 )

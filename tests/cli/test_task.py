@@ -123,7 +123,7 @@ def test_a_comparison_prints_a_table(train, tmp_path):
         (["tagging", "--train", "gone.conll", "--output", "run"], "No such file: 'gone.conll'"),
         (["tagging", "--train", "bad.conll", "--output", "run"], "bad.conll, line 2: 1 column(s)"),
         (["tagging", "--train", "bad.conll", "--output", "run", "--set", "fit.sede=1"], "did you mean 'seed'?"),
-        (["tagging", "--train", "bad.conll", "--output", "run", "--column", "tag"], "is not NAME=VALUE"),
+        (["tagging", "--train", "bad.conll", "--output", "run", "--column", "tag"], "write it as ROLE=NAME."),
         (["tagging", "--train", "bad.conll", "-o", "run", "--compare", "--fractions", "2"], "--fractions is '2'"),
         (["--resume", "nothing"], "is not a run that can be resumed"),
         (["--resume", "x", "--carry-bilm", "--cache", "y"], "so it takes no --cache, --carry-bilm"),

@@ -132,7 +132,7 @@ def test_words_one_per_line_are_conll_if_requested(trained, run):
             "is not a question and its passage separated by a tab or |||",
         ),
         ("relations", "the arm of a chair\n", "the marks are missing"),
-        ("senses", "the money bank\n", "is text, but senses reads wsd; set --format."),
+        ("senses", "the money bank\n", "is read as 'text', but senses reads wsd; set --format."),
     ],
 )
 def test_a_line_without_marks_is_an_error_with_an_example(trained, run, family, text, message):
@@ -161,4 +161,4 @@ def test_file_and_text_are_not_both_taken(trained, run):
 def test_plain_text_cannot_be_evaluated(trained, run, tmp_path):
     (tmp_path / "some.txt").write_text("a rat")
     answer = run("task", "evaluate", trained("classification"), tmp_path / "some.txt", "--format", "text")
-    assert "some.txt is text, but classification reads csv, tsv" in answer.message()
+    assert "some.txt is read as 'text', but classification reads csv, tsv" in answer.message()

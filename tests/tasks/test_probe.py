@@ -195,7 +195,7 @@ def test_the_index_of_wordnet_is_read_or_refused(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "change", "message"),
     [
-        ("tagging", {"train": None}, "The probe tagging learns from examples"),
+        ("tagging", {"train": None}, "The probe tagging needs training examples"),
         ("tagging", {"sense_index": "x"}, "The index of senses is for the probe senses"),
         (
             "tags",

@@ -243,7 +243,7 @@ def test_moving_a_folder_changes_nothing(tiny_model, text_file, tmp_path):
             {"dtype": "int4", "part_bytes": 0},
             "dtype is 'int4'.*part_bytes is 0",
         ),
-        ({"unit": "spans"}, "need either only_words or spans"),
+        ({"unit": "spans"}, "chosen by either only_words or spans"),
         ({"only_words": ("bank",)}, "unit is 'words'"),
         ({"normalize": True}, "pooling and normalize make sentence vectors, but unit is 'words'"),
     ],

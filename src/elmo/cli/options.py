@@ -1,6 +1,5 @@
 """The options that several commands share, declared once, and what they mean: layers, a corpus, an open model."""
 
-import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from elmo.inference.layers import Layers as LayerValue
     from elmo.model import Elmo
 
-NAMED_LAYERS = ("average", "top", "all", "concat", "meaning")
-ONE_VECTOR_LAYERS = tuple(name for name in NAMED_LAYERS if name != "all")
 State: TypeAlias = Literal["zero", "carry"]
 StoredAs: TypeAlias = Literal["float32", "float16", "compact"]
 _FILES = (
@@ -28,7 +25,10 @@ _FILES = (
     "not; patterns such as 'texts/*.txt'; - is standard input."
 )
 MODEL_HELP = "A folder, an .hdf5 or .zip file, an alias such as 'small', or a hub id."
-_ONE_OR_WEIGHTS = "the number of one layer (0 is the word alone), or one weight per layer, separated by commas."
+_LAYERS = (
+    "Layers: average, top, all, concat, meaning, the number of one layer (0 is the word alone), or one weight per "
+    "layer, separated by commas."
+)
 _DEFAULT_LAYERS = "meaning, or average without a context layer"
 _ONE_LAYER = "Layer to compare by: a number, top, average or meaning"
 _PRECISIONS = "Precision of the matrix multiplications: float32, int8, auto, or bfloat16 on a GPU."
@@ -36,7 +36,7 @@ _PRECISIONS = "Precision of the matrix multiplications: float32, int8, auto, or 
 Rows = Annotated[list[str] | None, argument("INPUT", f"A sentence in quotes, or files. {_FILES}")]
 Column = Annotated[
     str | None,
-    option("--column NAME", "Column of the text, or of a list of words.", shown="text, tokens or words"),
+    option("--column NAME", "Column of the text, or of a list of words.", shown="text, sentence, tokens or words"),
 ]
 Texts = Annotated[list[str] | None, option("--text SENTENCE", "A sentence; repeatable.", shown=False)]
 ModelName = Annotated[str | None, option("--model -m MODEL", MODEL_HELP, shown="en-small, or zh-small for Chinese")]
@@ -47,10 +47,7 @@ ModelFormat = Annotated[
 ]
 MarkedSentence = Annotated[str, argument("SENTENCE", "A sentence with one [marked] word.")]
 TextFiles = Annotated[list[str], argument("TEXT", "Text files in UTF-8; - is standard input.")]
-LayerChoice = Annotated[
-    str | None,
-    option("--layers LAYERS", f"Layers: {', '.join(NAMED_LAYERS)}, {_ONE_OR_WEIGHTS}", shown=_DEFAULT_LAYERS),
-]
+LayerChoice = Annotated[str | None, option("--layers LAYERS", _LAYERS, shown=_DEFAULT_LAYERS)]
 Layers = Annotated[
     list[str] | None,
     option("--layers LAYER", f"{_ONE_LAYER}; repeatable.", shown="meaning, or all above 0 without a context layer"),
@@ -73,33 +70,23 @@ MaxOccurrences = Annotated[
 Seed = Annotated[int, option("--seed N", "Random seed.", min=0)]
 
 
-def read_layers(text: str | None, *, names: Sequence[str] = NAMED_LAYERS) -> "LayerValue | None":
-    """Return the value of --layers: one of the names, the number of a layer, or one weight per layer."""
-    if text is None:
+def read_layers(text: str | None) -> "LayerValue | None":
+    """Return the value of --layers: a name, the number of a layer, or one weight per layer; the model checks it."""
+    if text is None or text == "auto":
         return None
-    if text in names:
-        return cast("LayerValue", text)
     try:
-        if "," not in text:
-            return int(text)
-        weights = [float(weight) for weight in text.split(",")]
-        if all(math.isfinite(weight) for weight in weights):
-            return weights
+        return [float(weight) for weight in text.split(",")] if "," in text else int(text)
     except ValueError:
-        pass
-    raise InputError(
-        f"--layers is {text!r}; give {', '.join(names)}, the number of a layer, or one weight per layer, "
-        "separated by commas."
-    )
+        return cast("LayerValue", text)
 
 
-def read_pairs(items: Sequence[str] | None, flag: str, *, may_be_empty: bool = False) -> dict[str, str]:
-    """Return what NAME=VALUE arguments say."""
+def read_pairs(items: Sequence[str] | None, flag: str, form: str, *, may_be_empty: bool = False) -> dict[str, str]:
+    """Return the names and values of arguments of a form such as NAME=VALUE."""
     pairs: dict[str, str] = {}
     for item in items or ():
         name, equals, value = item.partition("=")
         if not equals or not name.strip() or not (value.strip() or may_be_empty):
-            raise InputError(f"{flag} {item!r} is not NAME=VALUE.")
+            raise InputError(f"{flag} is {item!r}; write it as {form}.")
         pairs[name.strip()] = value.strip()
     return pairs
 
@@ -112,7 +99,7 @@ def read_changes(changes: Sequence[str] | None) -> dict[str, Any]:
         import tomli as tomllib
 
     settings: dict[str, Any] = {}
-    for name, value in read_pairs(changes, "--set", may_be_empty=True).items():
+    for name, value in read_pairs(changes, "--set", "NAME=VALUE", may_be_empty=True).items():
         try:
             settings[name] = tomllib.loads(f"value = {value}")["value"]
         except tomllib.TOMLDecodeError:

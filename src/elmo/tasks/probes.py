@@ -139,7 +139,7 @@ def probe(
         if kind == "similarity":
             return probe_similarity(model, read_examples(test, "pairs", read)[0], advance)
         if train is None:
-            raise InputError(f"The probe {kind} learns from examples; name a file of them with --train.")
+            raise InputError(f"The probe {kind} needs training examples; name a file of them with --train.")
         if kind == "senses":
             return probe_senses(
                 model, *(open_reader(path, "senses", read) for path in (train, test)),

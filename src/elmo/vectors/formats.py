@@ -360,7 +360,7 @@ def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
 def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
     """Write the array of one sentence, or one row per sentence."""
     num_rows = 0
-    refusal = "An .npy file holds one array, the words of one sentence; write .npz, .h5 or .jsonl for none or several."
+    refusal = "An .npy file holds the words of exactly one sentence; write .npz, .h5 or .jsonl for other texts."
     with path.open("wb") as file:
         if layout.unit == "sentences":
             with growing_npy(file, "<f4", layout.vector_shape) as add_rows:

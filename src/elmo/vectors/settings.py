@@ -53,7 +53,7 @@ class VectorSettings:
         faults += list_out_of_bounds(self)
         chosen = [bool(self.only_words), self.spans is not None]
         if self.unit == "spans" and sum(chosen) != 1:
-            faults.append("vectors of spans need either only_words or spans")
+            faults.append("spans are chosen by either only_words or spans; give one of them")
         if self.unit != "spans" and any(chosen):
             faults.append(f"only_words and spans choose spans, but unit is {self.unit!r}; make it 'spans'")
         if self.unit != "sentences" and (self.normalize or self.pooling not in ("auto", "mean")):
@@ -61,7 +61,7 @@ class VectorSettings:
         if self.language is not None and self.split != "sentences":
             faults.append(f"language is {self.language!r}, but it is used only if split is 'sentences'")
         if faults:
-            raise ConfigError("; ".join(faults) + ".")
+            raise ConfigError(f"Invalid settings of the vectors: {'; '.join(faults)}.")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest."""

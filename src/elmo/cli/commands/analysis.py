@@ -54,7 +54,9 @@ def similarity(
             raise InputError("Whole sentences are compared by one vector each; mark a word in brackets to use layers.")
         result = compare_texts(model.open(texts=sentences), sentences)
     else:
-        chosen = options.read_layers(layers, names=options.ONE_VECTOR_LAYERS)
+        chosen = options.read_layers(layers)
+        if chosen == "all":
+            raise InputError("--layers is 'all', which has several vectors per word; use --by-layer to compare each.")
         opened = model.open(texts=sentences)
         result = compare_words(opened, sentences, layers="all" if by_layer else chosen)
         if by_layer and opened.context is not None:

@@ -18,7 +18,7 @@ _OUTPUT = (
     ".npy, .jsonl, .h5, .hdf5 or .parquet selects the format of a single file. If missing or -, JSON lines go to "
     "standard output."
 )
-_SHOWN = {"language": "en", "column": "text, tokens or words", "id_column": "id"}
+_SHOWN = {"language": "en", "column": "text, sentence, tokens or words", "id_column": "id"}
 
 
 @dataclass(frozen=True)

@@ -124,7 +124,7 @@ def evaluate(
 
     for name in texts:
         if name != STDIN and not Path(name).is_file():
-            raise InputError(f"{name!r} is no text file; name the text, or -, and the model with --model.")
+            raise InputError(f"{name!r} is not a file; name text files, or -, and the model with --model.")
     source = TextInput(texts, columns=Columns(split=split))
     elmo = model.open(state=state)
     from elmo.inference.scoring import evaluate_text

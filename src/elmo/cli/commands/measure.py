@@ -127,7 +127,7 @@ def probe(
     require("torch", "tasks", "elmo probe")
     from elmo.tasks.probes import probe as run_probe
 
-    columns = read_pairs(column, "--column")
+    columns = read_pairs(column, "--column", "ROLE=NAME")
     result = run_probe(
         model.open(), kind, train=train, test=test, format=file_format, columns=columns, sense_index=sense_index,
         seeds=range(seeds), max_train_words=max_train_words, show_progress_bar=True,

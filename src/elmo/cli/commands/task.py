@@ -211,7 +211,7 @@ def _read_options(chosen: dict[str, Any], threads: int | None) -> TaskOptions:
 
 
 def _make_read_settings(chosen: dict[str, Any]) -> ReadSettings:
-    return ReadSettings(**{**chosen, "columns": read_pairs(chosen.get("columns"), "--column")})
+    return ReadSettings(**{**chosen, "columns": read_pairs(chosen.get("columns"), "--column", "ROLE=NAME")})
 
 
 def _report(result: "TaskResult", *, as_json: bool) -> None:

@@ -84,7 +84,7 @@ def open_reader(
     choices = FORMATS[family] if labelled or family == "senses" else ("text", *FORMATS[family])
     name = source if isinstance(source, str) else source.name
     if format not in choices:
-        reason = "has no extension that determines its format" if format is None else f"is {format}"
+        reason = "has no extension that determines its format" if format is None else f"is read as {format!r}"
         raise InputError(f"{name} {reason}, but {family} reads {', '.join(choices)}; set --format.")
     settings = replace(settings, format=format)
     if format in _READERS and isinstance(source, str | Lines):
