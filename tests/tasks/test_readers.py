@@ -287,7 +287,7 @@ def test_an_answer_outside_the_passage_names_its_question(tmp_path):
 
 def test_a_format_of_another_family_is_refused(tmp_path):
     path = written(tmp_path / "a.conllu", CONLLU)
-    with pytest.raises(InputError, match="is conllu, but pairs reads csv, tsv, jsonl, json"):
+    with pytest.raises(InputError, match="is read as 'conllu', but pairs reads csv, tsv, jsonl, json"):
         read(path, "pairs")
 
 
