@@ -69,7 +69,7 @@ class TorchRuntime(Runtime):
 
     def _encode(self, batch: CharBatch, missing: list[int]) -> Array:
         with self._narrow():
-            ids = batch.source.look_up([batch.keys[position] for position in missing])
+            ids = batch.look_up([batch.keys[position] for position in missing])
             vectors: Array = encode_tokens(self.bilm, ids).float().cpu().numpy()
         return vectors
 

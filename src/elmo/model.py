@@ -23,8 +23,8 @@ from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_BY_SCRIPT, MODELS_FOLDE
 from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig, Pooling
 from elmo.errors import CheckpointError, ConfigError, InputError
-from elmo.inference.context import normalize
-from elmo.inference.embedder import ChosenPooling, Embedder, Span, keep
+from elmo.inference.context import Span, normalize
+from elmo.inference.embedder import ChosenPooling, Embedder, keep
 from elmo.inference.layers import Comparison, LayerChoice, Layers, cosine
 from elmo.inference.runtime import Precision, Runtime, keeps_int8, open_runtime, remember_check
 from elmo.inference.scoring import SentenceScore

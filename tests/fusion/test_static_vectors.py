@@ -141,5 +141,5 @@ def test_invalid_requests_are_reported(topics_corpus, tmp_path):
     with pytest.raises(InputError, match="num_words is 0"):
         make_static_vectors(PreparedCorpus.open(topics_corpus), num_words=0)
     (tmp_path / "empty.txt").write_text("")
-    with pytest.raises(InputError, match="has no 1-dimensional vector"):
+    with pytest.raises(InputError, match="has no vector for any word"):
         read_static_vectors(tmp_path / "empty.txt", PreparedCorpus.open(topics_corpus))

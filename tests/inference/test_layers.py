@@ -15,7 +15,7 @@ LAYERS = torch.randn(3, 4, 5, generator=torch.Generator().manual_seed(0))  # thr
 def chosen(layers):
     choice = choose_layers(layers, 3)
     mixed = torch.einsum("kl,lnd->nkd", torch.from_numpy(choice.matrix), LAYERS)
-    assert mixed.shape == (4, choice.num_vectors, 5)
+    assert mixed.shape == (4, len(choice.matrix), 5)
     return torch.from_numpy(choice.lay_out(mixed.numpy()))
 
 

@@ -133,7 +133,7 @@ def test_carried_state_reads_on_row_by_row_without_the_last_boundary():
     batch = fresh.indexer.batch([words])
     bilm = load_bilm(fresh.config, fresh.checkpoint().weights)
     with torch.inference_mode():
-        vectors = encode_tokens(bilm, batch.source.look_up(batch.keys))[torch.from_numpy(batch.word_index)]
+        vectors = encode_tokens(bilm, batch.look_up(batch.keys))[torch.from_numpy(batch.word_index)]
         twice = torch.cat([vectors[:, :-1], vectors[:, :-1]], dim=1)
         stack = bilm.left_to_right
         outputs, _ = stack(twice, [twice.shape[1]], stack.zero_state(1))

@@ -17,6 +17,10 @@ def indexer():
     return Indexer(Utf8Alphabet(), None)
 
 
+def ids_of(batch):
+    return batch.look_up(batch.keys)
+
+
 def read_back(batch, distinct):
     """Spell each row out by the distinct words, without its boundaries."""
     names = {FIRST_WORD_ROW + number: word for number, word in enumerate(distinct)}
@@ -33,8 +37,8 @@ def test_each_distinct_word_is_encoded_once_and_every_sentence_can_be_read_back(
     distinct = list(dict.fromkeys(word for words in sentences for word in words))
     batch = Indexer(Utf8Alphabet(), None).batch(sentences)
     alphabet = Utf8Alphabet()
-    assert batch.char_ids[:2].tolist() == alphabet.boundaries().tolist()
-    assert batch.char_ids[2:].tolist() == alphabet.encode(distinct).tolist()
+    assert ids_of(batch).characters[:2].tolist() == alphabet.boundaries().tolist()
+    assert ids_of(batch).characters[2:].tolist() == alphabet.encode(distinct).tolist()
     assert read_back(batch, distinct) == sentences
     assert batch.order == tuple(range(len(sentences)))
 
@@ -53,20 +57,20 @@ def test_the_mask_covers_words_and_boundaries_alone(sentences):
 def test_an_empty_sentence_is_its_two_boundaries(indexer):
     batch = indexer.batch([[]])
     assert batch.word_index.tolist() == [[BEGIN_ROW, END_ROW]]
-    assert batch.char_ids.shape == (2, 50)
+    assert ids_of(batch).characters.shape == (2, 50)
 
 
 def test_text_cannot_make_a_boundary(indexer):
     batch = indexer.batch([["<S>", "</S>"]])
     assert batch.word_index.tolist() == [[BEGIN_ROW, 2, 3, END_ROW]]
-    assert batch.char_ids[2:].tolist() == Utf8Alphabet().encode(["<S>", "</S>"]).tolist()
+    assert ids_of(batch).characters[2:].tolist() == Utf8Alphabet().encode(["<S>", "</S>"]).tolist()
 
 
 def test_literal_boundaries_make_text_a_boundary():
     indexer = Indexer(Utf8Alphabet(), None, literal_boundaries=("<S>", "</S>"))
     batch = indexer.batch([["<S>", "a", "</S>", "<s>"]])
     assert batch.word_index.tolist() == [[BEGIN_ROW, BEGIN_ROW, 2, END_ROW, 3, END_ROW]]
-    assert len(batch.char_ids) == 4
+    assert len(ids_of(batch).characters) == 4
 
 
 def test_a_batch_leaves_nothing_behind_for_the_next(indexer):
@@ -76,14 +80,14 @@ def test_a_batch_leaves_nothing_behind_for_the_next(indexer):
 
 def test_word_ids_follow_the_vocabulary_with_its_own_boundaries():
     batch = Indexer(None, VOCABULARY).batch([["the", "dog"], ["cat", "<S>"]])
-    assert batch.char_ids is None
-    assert batch.word_ids.tolist() == [2, 1, 3, 0, 4, 0]
+    assert ids_of(batch).characters is None
+    assert ids_of(batch).words.tolist() == [2, 1, 3, 0, 4, 0]
 
 
 def test_words_are_cut_for_the_look_up_alone():
     batch = Indexer(Utf8Alphabet(), VOCABULARY, max_word_length=3).batch([["theory", "cats"]])
-    assert batch.word_ids.tolist() == [2, 1, 3, 4]
-    assert batch.char_ids[2:].tolist() == Utf8Alphabet().encode(["theory", "cats"]).tolist()
+    assert ids_of(batch).words.tolist() == [2, 1, 3, 4]
+    assert ids_of(batch).characters[2:].tolist() == Utf8Alphabet().encode(["theory", "cats"]).tolist()
 
 
 @settings(deadline=None)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from elmo.errors import InputError
-from elmo.text.sentence_input import read_sentence, read_sentences, read_word_lists, warn_of_single_words
+from elmo.text.sentence_input import read_sentence, read_sentences, warn_of_single_words
 from elmo.text.tokenize import split_on_spaces, tokenize
 from tests.conftest import refused
 
@@ -82,46 +82,16 @@ def test_a_long_wrong_value_is_cut_in_the_message():
     assert len(str(raised.value)) < 200
 
 
-def test_word_lists_are_taken_as_they_are():
-    assert read_word_lists(iter([["a", "b c"], (), ("",)])) == [["a", "b c"], [], [""]]
-
-
 @pytest.mark.parametrize("kind", [None, object])
 def test_numpy_arrays_are_the_lists_they_hold(kind):
     array = np.array([["a b", "c"], ["d", ""]], dtype=kind)
     for sentences in (array, list(array)):
-        for read in (read_word_lists(sentences), read_sentences(sentences, tokenize)):
-            assert read == [["a b", "c"], ["d", ""]]
-            assert all(type(word) is str for words in read for word in words)
+        read = read_sentences(sentences, tokenize)
+        assert read == [["a b", "c"], ["d", ""]]
+        assert all(type(word) is str for words in read for word in words)
     assert read_sentence(array[0], tokenize) == ["a b", "c"]
     assert read_sentences(np.array(["a b", "c"], dtype=kind), tokenize) == [["a", "b"], ["c"]]
     with refused("Sentence 0 has 0 of type int at word 0"):
-        read_word_lists(np.zeros((2, 3), dtype=int))
+        read_sentences(np.zeros((2, 3), dtype=int), tokenize)
     with refused("The sentences are 'a' of type str"):
         read_sentences(np.array("a"), tokenize)
-
-
-def test_a_flat_list_of_words_is_not_read_as_letters():
-    with refused("Sentence 0 is 'went' of type str"):
-        read_word_lists(["went", "home"])
-
-
-@pytest.mark.parametrize(
-    ("sentences", "message"),
-    [
-        (
-            "a",
-            "The sentences are 'a' of type str",
-        ),
-        (None, "The sentences are None"),
-        ([], "An empty list was given"),
-        (
-            [["a"], 4],
-            "Sentence 1 is 4 of type int",
-        ),
-        ([["a"], ["b", 4]], "Sentence 1 has 4 of type int at word 1"),
-    ],
-)
-def test_input_other_than_lists_of_words_is_an_error(sentences, message):
-    with refused(message):
-        read_word_lists(sentences)

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.formats.manylangs import rows
 from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
-from elmo.compat.engine import Array, OldEmbedder, open_files, open_model
+from elmo.compat.engine import Array, OldEmbedder, open_files, open_model, read_word_lists
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
@@ -27,7 +27,7 @@ from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.text.batch import Indexer
 from elmo.text.characters import Utf8Alphabet
-from elmo.text.sentence_input import as_plain, check_batch_size, read_word_lists
+from elmo.text.sentence_input import as_plain, check_batch_size
 
 __all__ = ["Elmo", "ElmoEmbedder", "ElmoRepresentations", "batch_to_ids"]
 

@@ -1,6 +1,6 @@
-"""Shared by the old names: opening their models with a carried or zero state."""
+"""Shared by the old names: opening their models with a carried or zero state, and reading their sentences."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -13,6 +13,7 @@ from elmo.checkpoint.source import OFFICIAL, fetch_official, official_alias_of
 from elmo.errors import CheckpointError, InputError
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
+from elmo.text.sentence_input import as_plain, check_words, describe_value
 
 Array = npt.NDArray[np.float32]
 
@@ -44,6 +45,27 @@ def open_files(options_file: str | Path, weight_file: str | Path) -> Checkpoint:
 def is_address(source: str | Path) -> bool:
     """Return whether a source has to be downloaded."""
     return isinstance(source, str) and source.startswith(("http://", "https://"))
+
+
+def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
+    """Return sentences that must already be lists of words, as the original programs require.
+
+    A flat list of words is the classic mistake: each letter would become a word.
+    """
+    if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
+        raise InputError(
+            f"The sentences are {describe_value(sentences)}; give lists of words, such as [['I', 'went']]."
+        )
+    word_lists = [as_plain(sentence) for sentence in as_plain(sentences)]
+    if not word_lists:
+        raise InputError("An empty list was given; give at least one sentence, such as [['I', 'went']].")
+    for position, words in enumerate(word_lists):
+        if not isinstance(words, list | tuple):
+            raise InputError(
+                f"Sentence {position} is {describe_value(words)}; put the words in a list: [['I', 'went']]."
+            )
+        check_words(words, f"Sentence {position}")
+    return list(map(list, word_lists))
 
 
 class OldEmbedder:

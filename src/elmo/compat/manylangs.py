@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from elmo.checkpoint.open import open_checkpoint
-from elmo.compat.engine import Array, OldEmbedder, open_model
+from elmo.compat.engine import Array, OldEmbedder, open_model, read_word_lists
 from elmo.errors import InputError
 from elmo.inference.layers import Layers
-from elmo.text.sentence_input import check_batch_size, read_word_lists
+from elmo.text.sentence_input import check_batch_size
 
 AVERAGE, ALL_LAYERS = -1, -2
 

@@ -10,9 +10,9 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from elmo.checkpoint.open import open_checkpoint
-from elmo.compat.engine import Array, OldEmbedder, open_model
+from elmo.compat.engine import Array, OldEmbedder, open_model, read_word_lists
 from elmo.errors import InputError
-from elmo.text.sentence_input import check_batch_size, read_word_lists
+from elmo.text.sentence_input import check_batch_size
 
 Texts: TypeAlias = Iterable[Sequence[str]]
 LayerChoice = Literal["average", "top", "all"]

@@ -11,12 +11,12 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import official_alias_of
-from elmo.compat.engine import is_address
+from elmo.compat.engine import is_address, read_word_lists
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.sentence_input import as_plain, read_word_lists
+from elmo.text.sentence_input import as_plain
 from elmo.text.tokenize import split_on_spaces
 
 SIGNATURES = ("default", "tokens")

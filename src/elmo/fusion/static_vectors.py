@@ -18,8 +18,8 @@ from elmo.config import ContextConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.errors import InputError
 from elmo.extras import require
+from elmo.fusion.word_vectors import read_word_vectors
 from elmo.kernels.int8 import quantize_rows
-from elmo.text.vocabulary import read_word_vectors
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
 _MOST_PAIRS = 150_000_000  # 8 bytes each, 32 in the last sum; beyond this, the rarest are dropped

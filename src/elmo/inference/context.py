@@ -5,6 +5,7 @@ Only words are read here, never states of the language model.
 
 import itertools
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from elmo.text.units import Tokenization
 
 Array = npt.NDArray[np.float32]
 EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in layer 0, (n, D)
-Span = tuple[int, int]  # a half-open range
+Span: TypeAlias = tuple[int, int]  # a half-open range of words
 _MOST_ESTIMATED = 20_000
 _ROWS_AT_ONCE = 4096  # of the table, expanded to float32
 NO_ROW = -1
@@ -35,19 +36,22 @@ class StaticTable:
         self._estimated: dict[str, tuple[npt.NDArray[np.int8], np.float32]] = {}  # of words outside the table
         self._keys = {word: row for row, word in enumerate(layer.words)}
 
-    def look_up(self, words: list[str]) -> tuple[Array, Array]:
-        """Return the vectors (U, d) and the weights (U,) of distinct words."""
-        tokens = self.look_up_tokens(words, self.find_rows(words))
+    def look_up(self, words: Sequence[str], *, estimates: bool = True) -> tuple[Array, Array]:
+        """Return the vectors (n, d) and the weights (n,) of words; without `estimates`, 0 outside the table."""
+        tokens = self.look_up_tokens(words, self.find_rows(words), estimates=estimates)
         vectors: Array = tokens.vectors * tokens.scales[:, None]
         return vectors, tokens.weights
 
-    def look_up_tokens(self, words: list[str], rows: npt.NDArray[np.int64]) -> Tokens:
-        """Return the vectors in int8, the scales and the weights of distinct words, whose rows are known."""
+    def look_up_tokens(self, words: Sequence[str], rows: npt.NDArray[np.int64], *, estimates: bool = True) -> Tokens:
+        """Return the vectors in int8, the scales and the weights of words, whose rows are known."""
         arrays, chosen = self.arrays, np.maximum(rows, 0)
         vectors, scales, weights = (arrays[name].take(chosen, axis=0) for name in ("vectors", "scales", "weights"))
         if len(unknown := np.flatnonzero(rows == NO_ROW)):
-            vectors[unknown], scales[unknown] = self._estimate([words[number] for number in unknown.tolist()])
             weights[unknown] = self.config.unknown_weight
+            if estimates:
+                vectors[unknown], scales[unknown] = self._estimate([words[number] for number in unknown.tolist()])
+            else:
+                scales[unknown] = 0
         return Tokens(vectors, scales, weights)
 
     def _estimate(self, words: list[str]) -> tuple[npt.NDArray[np.int8], Array]:
@@ -65,17 +69,9 @@ class StaticTable:
         vectors, scales = zip(*map(estimated.__getitem__, words), strict=True)
         return np.stack(vectors), np.array(scales)
 
-    def look_up_known(self, words: list[str]) -> tuple[Array, Array]:
-        """Return the vectors (T, d) and the weights (T,) of words, with zeros for words outside the table."""
-        rows = self.find_rows(words)
-        is_known, chosen, arrays = rows != NO_ROW, np.maximum(rows, 0), self.arrays
-        scales = np.where(is_known, arrays["scales"][chosen], np.float32(0))
-        weights: Array = np.where(is_known, arrays["weights"][chosen], np.float32(self.config.unknown_weight))
-        return arrays["vectors"][chosen] * scales[:, None], weights.astype(np.float32)
-
     def mean(self, words: Sequence[str]) -> Array:
         """Return the mean vector (d,) of some words, of length 1."""
-        mean: Array = normalize(self.look_up(list(words))[0].mean(axis=0)[None])[0]
+        mean: Array = normalize(self.look_up(words)[0].mean(axis=0)[None])[0]
         return mean
 
     def cosines(self, words: Sequence[str]) -> Array:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from elmo.checkpoint.components import ContextLayer, SentenceHead
 from elmo.config import ModelConfig, Pooling
 from elmo.errors import InputError
-from elmo.inference.context import StaticTable
+from elmo.inference.context import Span, StaticTable
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
 from elmo.inference.meaning import Meaning
 from elmo.inference.runtime import Runtime
@@ -24,7 +24,6 @@ from elmo.text.batch import CharBatch, Indexer, pack
 from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
-Span: TypeAlias = tuple[int, int]  # a half-open range of words
 ResultT = TypeVar("ResultT")
 ChosenPooling: TypeAlias = Literal["head", "weighted", "mean", "max"]
 # Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
@@ -80,8 +79,8 @@ class Embedder:
         if choice.with_context:
             return (dim + self._require_table().config.dim,)
         if choice.layout == "all":
-            return (choice.num_vectors, dim)
-        return (choice.num_vectors * dim,)
+            return (len(choice.matrix), dim)
+        return (len(choice.matrix) * dim,)
 
     def sentence_shape(self, pooling: ChosenPooling, choice: LayerChoice) -> tuple[int, ...]:
         """Return the shape of one sentence's vector."""
@@ -226,7 +225,7 @@ class Embedder:
         def encode(words: Sequence[str], layers: Array) -> Array:
             static, weights = np.zeros((len(words), 0), np.float32), np.ones(len(words), np.float32)
             if self._head.static_dim:
-                static, weights = self._require_table().look_up_known(list(words))
+                static, weights = self._require_table().look_up(words, estimates=False)
             return self._head.encode(layers, static, weights)
 
         def encode_batch(batch: CharBatch) -> list[Array]:

@@ -6,7 +6,7 @@ has a context layer, else "average".
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -19,22 +19,13 @@ Layers: TypeAlias = LayerName | int | Sequence[float] | npt.NDArray[np.floating[
 Array: TypeAlias = npt.NDArray[np.float32]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LayerChoice:
     """K vectors of each word, each a weighted sum of its layers, and how they are laid out for the caller."""
 
-    weights: tuple[tuple[float, ...], ...]  # (K, L+1)
+    matrix: Array  # (K, L+1): the weights
     layout: Literal["one", "all", "concat"] = "one"
     with_context: bool = False  # the context vector is to stand beside it
-    matrix: Array = field(init=False, repr=False, compare=False)  # the weights as an array (K, L+1)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "matrix", np.array(self.weights, dtype=np.float32))
-
-    @property
-    def num_vectors(self) -> int:
-        """K."""
-        return len(self.weights)
 
     def lay_out(self, vectors: Array) -> Array:
         """See (T, K, 2D) as (T, 2D) for one vector per word, (T, K·2D) for "concat", (K, T, 2D) for "all"."""
@@ -47,7 +38,7 @@ def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False)
     """Turn what was asked for into a choice; `num_layers` is L+1. "meaning" is refused without a context layer."""
     if isinstance(layers, str):
         layers = ("meaning" if has_context else "average") if layers == "auto" else layers
-        named = _name_choices(num_layers)
+        named = _named_choices(num_layers)
         if layers == "meaning" and not has_context:
             raise InputError(
                 "layers is 'meaning', but this model has no context layer; add one with elmo fuse, or choose "
@@ -57,9 +48,9 @@ def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False)
             return named[layers]
     elif isinstance(layers, int | np.integer):
         if not isinstance(layers, bool) and -num_layers <= layers < num_layers:
-            return LayerChoice((_one(int(layers) % num_layers, num_layers),))
+            return LayerChoice(np.eye(num_layers, dtype=np.float32)[[layers]])
     elif isinstance(layers, Sequence | np.ndarray):
-        return LayerChoice((_check_weights(layers, num_layers),))
+        return LayerChoice(_check_weights(layers, num_layers)[None])
     raise InputError(
         f"layers is {layers!r:.60}; choose 'auto', 'average', 'top', 'all', 'concat', 'meaning', a number from 0 "
         f"to {num_layers - 1}, or {num_layers} weights."
@@ -67,10 +58,10 @@ def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False)
 
 
 @functools.cache
-def _name_choices(num_layers: int) -> dict[str, LayerChoice]:
-    single = tuple(_one(number, num_layers) for number in range(num_layers))
+def _named_choices(num_layers: int) -> dict[str, LayerChoice]:
+    single = np.eye(num_layers, dtype=np.float32)
     return {
-        "average": LayerChoice(((1 / num_layers,) * num_layers,)),
+        "average": LayerChoice(np.full((1, num_layers), 1 / num_layers, dtype=np.float32)),
         "top": LayerChoice(single[-1:]),
         "all": LayerChoice(single, "all"),
         "concat": LayerChoice(single, "concat"),
@@ -78,13 +69,10 @@ def _name_choices(num_layers: int) -> dict[str, LayerChoice]:
     }
 
 
-def _one(number: int, num_layers: int) -> tuple[float, ...]:
-    return tuple(float(other == number) for other in range(num_layers))
-
-
-def _check_weights(layers: Layers, num_layers: int) -> tuple[float, ...]:
+def _check_weights(layers: Layers, num_layers: int) -> Array:
+    """Return weights (L+1,) as an array."""
     try:
-        weights = np.asarray(layers, dtype=np.float32)
+        weights = np.array(layers, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InputError(f"layers is {layers!r:.60}; its weights must be numbers.") from error
     if weights.shape != (num_layers,):
@@ -94,7 +82,7 @@ def _check_weights(layers: Layers, num_layers: int) -> tuple[float, ...]:
         )
     if not np.isfinite(weights).all():
         raise InputError(f"layers is {layers!r:.60}; its weights must be finite numbers.")
-    return tuple(map(float, weights))
+    return weights
 
 
 @dataclass(frozen=True)

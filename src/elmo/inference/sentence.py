@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from elmo.inference.context import normalize
 from elmo.kernels.matrix import pack_matrix
 
 Array = npt.NDArray[np.float32]
 _RARITY_FLOOR = np.float32(1e-3)  # as in elmo.nn.sentence_head
-_TINY = np.finfo(np.float32).tiny
 
 
 class SentenceEncoder:
@@ -50,5 +50,4 @@ class SentenceEncoder:
         summed = summed / max(float(np.sqrt(np.einsum("d,d->", summed, summed))), 1e-12)
         features = np.concatenate([pooled.ravel(), mixed.max(axis=0), summed]).astype(np.float32)
         vector = self._project(features[None])[0]
-        unit: Array = vector / np.maximum(np.sqrt(np.einsum("d,d->", vector, vector)), _TINY)
-        return unit
+        return normalize(vector)

@@ -139,9 +139,9 @@ class WordEncoder:
 
     def encode(self, batch: CharBatch) -> Array:
         """Return the vectors (U, D) of a batch's distinct tokens."""
-        keys, source = batch.keys, batch.source
+        keys, look_up = batch.keys, batch.look_up
         return self.cache.look_up(
-            keys, lambda positions: self._encode_ids(source.look_up([keys[position] for position in positions]))
+            keys, lambda positions: self._encode_ids(look_up([keys[position] for position in positions]))
         )
 
     def _encode_ids(self, ids: TokenIds) -> Array:

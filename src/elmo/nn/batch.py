@@ -10,7 +10,7 @@ from torch import Tensor
 
 from elmo.errors import InputError
 from elmo.nn.bilm import BiLM, BiLMState, LayerStates
-from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW, CharBatch, GivenIds, Indexer, TokenIds, WordGroups
+from elmo.text.batch import BEGIN_ROW, END_ROW, FIRST_WORD_ROW, CharBatch, Indexer, Key, TokenIds, WordGroups
 
 # The convolutions of this many words at once take about 200 MB in the largest official model.
 WORDS_AT_ONCE = 1024
@@ -32,7 +32,7 @@ def encode_tokens(bilm: BiLM, ids: TokenIds) -> Tensor:
 
 def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tuple[LayerStates, BiLMState]:
     """Return all layers of a batch, boundaries included, and the state after it; it starts from `state` or zero."""
-    words = encode_tokens(bilm, batch.source.look_up(batch.keys))
+    words = encode_tokens(bilm, batch.look_up(batch.keys))
     index = torch.from_numpy(batch.word_index).to(words.device)
     layers, end = bilm(words[index], torch.from_numpy(batch.lengths), state)
     if batch.groups is not None:
@@ -86,6 +86,29 @@ def pad_sentences(indexer: Indexer, sentences: Sequence[Sequence[str]]) -> dict[
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
+class GivenIds:
+    """The ids of tokens that came without their spelling; a key is the bytes of a token's ids."""
+
+    def __init__(self, num_characters: int | None, *, has_words: bool) -> None:
+        """`num_characters`: ids of characters per token, before that of the word, if there are any."""
+        self._num_characters, self._has_words = num_characters, has_words
+
+    def make_keys(self, ids: npt.NDArray[np.int64]) -> list[Key]:
+        """Return a key for each row of ids (U, columns)."""
+        rows = np.ascontiguousarray(ids, dtype=np.int64)
+        content, size = rows.tobytes(), rows.shape[1] * rows.itemsize
+        return [content[start : start + size] for start in range(0, len(content), size)]
+
+    def look_up(self, keys: Sequence[Key]) -> TokenIds:
+        """Return the ids that the keys consist of."""
+        content = b"".join(key for key in keys if isinstance(key, bytes))
+        ids = np.frombuffer(content, dtype=np.int64).reshape(len(keys), -1)
+        characters = None
+        if self._num_characters is not None:
+            characters = ids[:, : self._num_characters].copy()
+        return TokenIds(characters, ids[:, -1].copy() if self._has_words else None)
+
+
 def unpad_sentences(
     boundaries: Boundaries, input_ids: Tensor, attention_mask: Tensor, word_input_ids: Tensor | None = None
 ) -> CharBatch:
@@ -102,9 +125,9 @@ def unpad_sentences(
     word_index[:, 1:-1][mask] = inverse.reshape(-1) + FIRST_WORD_ROW
     word_index[np.arange(num_sentences), lengths + 1] = END_ROW
     num_characters = None if boundaries.characters is None else boundaries.characters.shape[1]
-    source = GivenIds(num_characters, has_words=boundaries.words is not None)
-    keys = source.make_keys(np.concatenate([ends, distinct]))
-    return CharBatch(keys, source, word_index, lengths.astype(np.int64) + 2, tuple(range(num_sentences)))
+    given = GivenIds(num_characters, has_words=boundaries.words is not None)
+    keys = given.make_keys(np.concatenate([ends, distinct]))
+    return CharBatch(keys, given.look_up, word_index, lengths.astype(np.int64) + 2, tuple(range(num_sentences)))
 
 
 def _join_columns(arrays: Iterable[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:

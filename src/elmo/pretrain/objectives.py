@@ -113,7 +113,7 @@ class StaticTable:
         """Return the vectors (N, d), zeros for words outside the table, and the weights (N,)."""
         if self._table is None:
             return torch.zeros(len(words), 0), torch.ones(len(words))
-        vectors, weights = self._table.look_up_known(list(words))
+        vectors, weights = self._table.look_up(words, estimates=False)
         return torch.from_numpy(vectors), torch.from_numpy(weights)
 
 

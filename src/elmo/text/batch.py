@@ -5,9 +5,9 @@ C characters, L layers, D dimensions per direction. Masks are True at real posit
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -58,7 +58,7 @@ class CharBatch:
     """Some sentences, ready for a network. Positions are tokens, which mostly are words."""
 
     keys: Sequence[Key]  # of the U distinct tokens; the first two are the boundaries
-    source: "Indexer | GivenIds"  # makes ids of keys
+    look_up: Callable[[Sequence[Key]], TokenIds]  # keys -> their ids
     word_index: Ids  # (B, T): the distinct token at each position; undefined where padded
     lengths: Ids  # (B,), boundaries included
     order: tuple[int, ...]  # row b is sentence order[b] of the call
@@ -73,16 +73,6 @@ class CharBatch:
     def word_mask(self) -> Mask:
         """Return the mask of the caller's words, shape (B, T), boundaries included."""
         return self.mask if self.groups is None else self.groups.mask
-
-    @property
-    def char_ids(self) -> Ids | None:
-        """The characters of the distinct tokens, (U, C); None for a model that reads whole words only."""
-        return self.source.look_up(self.keys).characters
-
-    @property
-    def word_ids(self) -> Ids | None:
-        """The words of the distinct tokens, (U,); None for a model that reads characters only."""
-        return self.source.look_up(self.keys).words
 
 
 def make_mask(lengths: Ids, num_steps: int | None = None) -> Mask:
@@ -131,7 +121,7 @@ class Indexer:
         if any(sentence.num_tokens is not None for sentence in split):
             counts = [[1, *(sentence.num_tokens or [1] * len(sentence.tokens)), 1] for sentence in split]
             groups = WordGroups(np.concatenate(counts), np.array([len(row) for row in counts]))
-        return CharBatch(keys, self, word_index, lengths, tuple(order or range(len(sentences))), groups)
+        return CharBatch(keys, self.look_up, word_index, lengths, tuple(order or range(len(sentences))), groups)
 
     def look_up(self, keys: Sequence[Key]) -> TokenIds:
         """Return the ids of tokens: spellings, and BEGIN_ROW and END_ROW for the boundaries."""
@@ -152,29 +142,6 @@ def _place(keys: Sequence[Key], boundaries: Ids, encoded: Ids) -> Ids:
     ids[is_boundary] = boundaries[[key for key in keys if isinstance(key, int)]]
     ids[~is_boundary] = encoded
     return ids
-
-
-class GivenIds:
-    """The ids of tokens that came without their spelling; a key is the bytes of a token's ids."""
-
-    def __init__(self, num_characters: int | None, *, has_words: bool) -> None:
-        """`num_characters`: ids of characters per token, before that of the word, if there are any."""
-        self._num_characters, self._has_words = num_characters, has_words
-
-    def make_keys(self, ids: npt.NDArray[Any]) -> list[Key]:
-        """Return a key for each row of ids (U, columns)."""
-        rows = np.ascontiguousarray(ids, dtype=np.int64)
-        content, size = rows.tobytes(), rows.shape[1] * rows.itemsize
-        return [content[start : start + size] for start in range(0, len(content), size)]
-
-    def look_up(self, keys: Sequence[Key]) -> TokenIds:
-        """Return the ids that the keys consist of."""
-        content = b"".join(key for key in keys if isinstance(key, bytes))
-        ids = np.frombuffer(content, dtype=np.int64).reshape(len(keys), -1)
-        characters = None
-        if self._num_characters is not None:
-            characters = ids[:, : self._num_characters].copy()
-        return TokenIds(characters, ids[:, -1].copy() if self._has_words else None)
 
 
 def pack(

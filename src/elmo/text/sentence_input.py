@@ -21,14 +21,14 @@ def read_sentence(sentence: Sentence, tokenizer: Tokenizer, *, position: int | N
     if isinstance(sentence, list | tuple):
         check_words(sentence, where)
         return list(sentence)
-    raise InputError(f"{where} is {_describe(sentence)}; give a string, or a list of words such as ['I', 'went'].")
+    raise InputError(f"{where} is {describe_value(sentence)}; give a string, or a list of words such as ['I', 'went'].")
 
 
 def read_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[list[str]]:
     """Return the words of each sentence; strings and lists of words may be mixed."""
     sentences = as_plain(sentences)
     if isinstance(sentences, str | bytes | Mapping) or not isinstance(sentences, Iterable):
-        raise InputError(f"The sentences are {_describe(sentences)}; give a string or a list of sentences.")
+        raise InputError(f"The sentences are {describe_value(sentences)}; give a string or a list of sentences.")
     return [read_sentence(sentence, tokenizer, position=position) for position, sentence in enumerate(sentences)]
 
 
@@ -42,23 +42,6 @@ def warn_of_single_words(sentences: object, *, stacklevel: int) -> None:
             "one sentence of these words, put them in a list of their own: [[…]].",
             stacklevel=stacklevel,
         )
-
-
-def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Return sentences that must already be lists of words, as the original programs require.
-
-    A flat list of words is the classic mistake: each letter would become a word.
-    """
-    if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
-        raise InputError(f"The sentences are {_describe(sentences)}; give lists of words, such as [['I', 'went']].")
-    word_lists = [as_plain(sentence) for sentence in as_plain(sentences)]
-    if not word_lists:
-        raise InputError("An empty list was given; give at least one sentence, such as [['I', 'went']].")
-    for position, words in enumerate(word_lists):
-        if not isinstance(words, list | tuple):
-            raise InputError(f"Sentence {position} is {_describe(words)}; put the words in a list: [['I', 'went']].")
-        check_words(words, f"Sentence {position}")
-    return list(map(list, word_lists))
 
 
 def check_batch_size(batch_size: object, name: str = "batch_size") -> None:
@@ -76,10 +59,11 @@ def check_words(words: Sequence[object], where: str) -> None:
     """Raise InputError if a word is not a string."""
     for number, word in enumerate(words):
         if not isinstance(word, str):
-            raise InputError(f"{where} has {_describe(word)} at word {number}; every word must be a string.")
+            raise InputError(f"{where} has {describe_value(word)} at word {number}; every word must be a string.")
 
 
-def _describe(value: object) -> str:
+def describe_value(value: object) -> str:
+    """Return a value and its type, for error messages."""
     return "None" if value is None else f"{value!r:.60} of type {type(value).__name__}"
 
 

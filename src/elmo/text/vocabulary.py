@@ -1,18 +1,9 @@
-"""The vocabulary: words and their ids, which index the rows of the word embedding and of the softmax.
+"""The vocabulary: words and their ids, which index the rows of the word embedding and of the softmax."""
 
-Ids follow the order of vocabulary.txt. This module also reads word vectors from text files (GloVe, word2vec).
-"""
-
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
-from typing import BinaryIO
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
-
-from elmo.errors import InputError
-from elmo.files.sources import describe_file, open_stream, report_damage
 
 RANK_SHIFT = 2.7  # the offset in the Zipf-Mandelbrot law, for English
 _SMOOTHING = 0.5  # added to every count, so that words unseen in training have a nonzero frequency
@@ -121,55 +112,3 @@ def parse_lines(content: bytes) -> list[str]:
 def format_lines(entries: Iterable[str]) -> bytes:
     """Return one entry per line, in the form that parse_lines reads."""
     return "".join(f"{entry}\n" for entry in entries).encode("utf-8")
-
-
-@contextmanager
-def open_word_vectors(path: Path) -> Iterator[BinaryIO]:
-    """Open a text file of word vectors in binary mode, decompressed if its name ends in .gz, .xz, .bz2 or .zst."""
-    source = describe_file(str(path), "txt")
-    try:
-        with open_stream(source) as (stream, _), report_damage(source):
-            yield stream
-    except OSError as error:
-        raise InputError(f"{path} could not be read: {error.strerror}.") from error
-
-
-def read_word_vectors(path: Path, words: Collection[str], dim: int | None = None) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the vectors of those `words` that the file contains; all vectors have `dim` dimensions.
-
-    If `dim` is None, it is inferred from the first line. The header line of word2vec files is skipped. Words may
-    contain spaces, as in some GloVe files.
-    """
-    wanted = frozenset(words)
-    vectors: dict[str, npt.NDArray[np.float32]] = {}
-    with open_word_vectors(path) as file:
-        for line_number, line in enumerate(file, start=1):
-            pieces = line.rstrip().split(b" ")
-            is_header = line_number == 1 and len(pieces) == 2 and all(piece.isdigit() for piece in pieces)
-            if dim is None:
-                dim = max(1, int(pieces[1]) if is_header else len(pieces) - 1)
-            if is_header:
-                continue
-            if len(pieces) <= dim:
-                raise InputError(
-                    f"{path}, line {line_number} has {len(pieces) - 1} values, but {dim} were expected; use vectors of "
-                    "that dimension, or change the dimension of the word embedding."
-                )
-            word = b" ".join(pieces[:-dim]).decode("utf-8", "replace")
-            if word in wanted:
-                vectors[word] = _read_numbers(pieces[-dim:], path, line_number)
-    if not vectors:
-        raise InputError(
-            f"{path} has no {dim or 1}-dimensional vector for any word in the vocabulary; is it a word vector file?"
-        )
-    return vectors
-
-
-def _read_numbers(pieces: list[bytes], path: Path, line_number: int) -> npt.NDArray[np.float32]:
-    try:
-        vector = np.array(pieces, dtype=np.float32)
-    except ValueError as error:
-        raise InputError(f"{path}, line {line_number} is not a word followed by numbers: {error}.") from error
-    if not np.isfinite(vector).all():
-        raise InputError(f"{path}, line {line_number} contains NaN or infinite values.")
-    return vector

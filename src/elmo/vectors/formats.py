@@ -22,7 +22,7 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.arrays import growing_npy, open_hdf5_output, open_member
 from elmo.files.rows import to_json
-from elmo.inference.embedder import Span
+from elmo.inference.context import Span
 from elmo.vectors.settings import DType, FileFormat, Unit
 
 Array = npt.NDArray[Any]

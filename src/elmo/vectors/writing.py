@@ -23,7 +23,7 @@ from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
 from elmo.files.work_folder import ProgressCallback, describe_output
 from elmo.files.workers import Call, RayWorkers, Workers, check_cluster, count_cores
-from elmo.inference.embedder import Span
+from elmo.inference.context import Span
 from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
 from elmo.vectors.folder import VECTORS, PartRecord, Reject, list_rejects, write_part_record

@@ -17,10 +17,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmo.fusion.word_vectors import open_word_vectors, read_word_vectors
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.tasks.examples import Words
 from elmo.tasks.settings import NetworkSettings, TaskSettings, WordSettings
-from elmo.text.vocabulary import open_word_vectors, read_word_vectors
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
 MAX_CHARACTERS, NUM_CHARACTER_FILTERS = 30, 50
