@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import random
+import re
 import runpy
 import shutil
 import subprocess
@@ -15,8 +16,12 @@ import pytest
 from elmo import Elmo
 from elmo.checkpoint.components import SentenceHead
 from elmo.checkpoint.source import MODELS_FOLDER
-from elmo.config import SentenceConfig
+from elmo.config import ContextConfig, SentenceConfig
+from elmo.inference import meaning, substitution
+from elmo.inference import sentence as sentence_head
+from elmo.kernels import int8
 from elmo.serve.page_folder import write_model
+from elmo.text import vocabulary
 from elmo.text.tokenize import tokenize
 
 NODE = shutil.which("node")
@@ -70,6 +75,24 @@ def test_the_checked_in_wasm_is_that_of_the_sources():
     assert len(content) < 100_000
     source_hash = runpy.run_path(str(BUILD_SCRIPT))["source_hash"]()
     assert source_hash.encode() in content, "run python packages/elmo-js/build_wasm.py, which needs clang"
+
+
+def test_constants_are_those_of_python():
+    script = Path(str(SCRIPT)).read_text(encoding="utf-8")
+    numbers = dict(re.findall(r"\b([A-Z][A-Z_]+) = ([\d._]+(?:e-?\d+)?)[,;]", script))
+    expected = {}
+    for module in (int8, meaning, sentence_head, substitution, vocabulary):
+        expected |= {name.lstrip("_"): value for name, value in vars(module).items() if name.isupper()}
+    expected["SUBSTITUTE_SHRINKAGE"] = meaning.SHRINKAGE
+    shared = numbers.keys() & expected.keys()
+    assert shared >= {"LEAST_WEIGHT", "FREQUENCY", "RUN_USAGE", "RARITY_FLOOR", "RANK_SHIFT", "SMALLEST_PEAK"}
+    for name in shared:
+        assert float(numbers[name].replace("_", "")) == pytest.approx(float(expected[name])), name
+    pairs = re.findall(r'(\w+): "(\w*)"', re.search(r"const SUFFIXES = \{(.*?)\}", script, re.DOTALL)[1])
+    assert pairs == list(substitution._SUFFIXES.items())
+    defaults = re.findall(r"(\w+): ([\w.]+)", re.search(r"const CONTEXT_DEFAULTS = \{(.*?)\}", script, re.DOTALL)[1])
+    settings = {field.name: field.default for field in dataclasses.fields(ContextConfig)}
+    assert {name: json.loads(value) for name, value in defaults} == {name: settings[name] for name, _ in defaults}
 
 
 @needs_node

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
+from elmo.inference.layers import LayerName
+
 Text: TypeAlias = str | list[str]  # a sentence, or its words
 MAX_MAPPED = 500  # sentences on one map
 
@@ -22,7 +24,7 @@ Sentences = Annotated[
 Sentence = Annotated[Text, Field(description="A text with one word in [brackets], or a list of words.")]
 Weight = Annotated[float, Field(ge=-1e6, le=1e6)]
 LayerChoice = Annotated[
-    Literal["auto", "average", "top", "all", "concat", "meaning"] | int | tuple[Weight, ...],
+    LayerName | int | tuple[Weight, ...],
     Field(
         description="A name, the number of a layer, or one weight per layer; auto is meaning where the model has a "
         "context layer, else average."

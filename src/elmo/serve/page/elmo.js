@@ -651,7 +651,7 @@ const LIKELIHOOD = 0.5, TOPIC = 3, CUTOFF = 5, SUBSTITUTE_SHRINKAGE = 0.2, FREQU
 const NUM_CANDIDATE_WORDS = 20_000, NUM_WORDS = 16_384, LEAST_WEIGHT = 0.07, MOST_LISTS = 20_000;
 const LARGEST_PRODUCT = 2 ** 31 - 1;
 const CONTEXT_DEFAULTS = {
-  window: 15, focus: 2, shrinkage: 0.1, share: 1.5, decay: 0, substitutes: 0, word: 0, num_candidates: 512,
+  window: 15, focus: 2, shrinkage: 0.1, share: 1.5, decay: 0, substitutes: 0, word: 0, num_candidates: 384,
   relatedness: 2, unknown_weight: 0.5, lowercase: true,
 };
 
