@@ -112,17 +112,17 @@ def test_all_faults_are_reported_in_one_message():
     assert message == (
         "The model configuration is not valid: "
         "unknown key 'encodr' (did you mean 'encoder'?); "
-        "'encoder.num_layers' is 'two'; a whole number was expected; "
-        "'encoder.residual' is 1; true or false was expected; "
+        "encoder.num_layers is 'two'; it must be a whole number; "
+        "encoder.residual is 1; it must be true or false; "
         "unknown key 'encoder.cell_dimm' (did you mean 'cell_dim'?); "
-        "'characters.activation' is 'gelu'; it must be one of 'relu', 'tanh'; "
-        "'characters.filters' is [1, 2, 3]; a list of 2 was expected; "
-        "'characters.filters' is 5; a list of 2 was expected; "
-        "'characters.filters' is 'a'; a whole number was expected; "
-        "'words.num_words' is 3.0; a whole number was expected; "
+        "characters.activation is 'gelu'; it must be one of 'relu', 'tanh'; "
+        "characters.filters is [1, 2, 3]; it must be a list of 2; "
+        "characters.filters is 5; it must be a list of 2; "
+        "characters.filters is 'a'; it must be a whole number; "
+        "words.num_words is 3.0; it must be a whole number; "
         "'words.embedding_dim' is missing; "
         "softmax.num_words is 0; it must be above 0; "
-        "'begin_word' is None; a string was expected."
+        "begin_word is None; it must be a string."
     )
 
 
@@ -135,13 +135,13 @@ def test_an_unknown_key_like_no_other_lists_the_known_ones():
 @pytest.mark.parametrize(
     ("values", "fault"),
     [
-        ([], "the configuration is []"),
+        ([], "it is []; it must be an object"),
         ({"encoder": None}, "encoder is None"),
         ({"characters": 3}, "characters is 3"),
-        ({"characters": {"filters": "abc"}}, "'characters.filters' is 'abc'"),
-        ({"encoder": {"cell_clip": True}}, "'encoder.cell_clip' is True"),
-        ({"encoder": {"num_layers": True}}, "'encoder.num_layers' is True"),
-        ({"characters": {"alphabet": ["utf-8"]}}, "'characters.alphabet' is ['utf-8']"),
+        ({"characters": {"filters": "abc"}}, "characters.filters is 'abc'"),
+        ({"encoder": {"cell_clip": True}}, "encoder.cell_clip is True"),
+        ({"encoder": {"num_layers": True}}, "encoder.num_layers is True"),
+        ({"characters": {"alphabet": ["utf-8"]}}, "characters.alphabet is ['utf-8']"),
     ],
 )
 def test_a_wrong_type_is_named_with_the_expected_one(values, fault):
@@ -156,8 +156,8 @@ def test_an_encoder_without_a_kind_is_an_lstm():
 @pytest.mark.parametrize(
     ("encoder", "fault"),
     [
-        ({"kind": "gru"}, "'encoder.kind' is 'gru'; it must be one of 'lstm', 'transformer'"),
-        ({"kind": ["lstm"]}, "'encoder.kind' is ['lstm']; it must be one of 'lstm', 'transformer'"),
+        ({"kind": "gru"}, "encoder.kind is 'gru'; it must be one of 'lstm', 'transformer'"),
+        ({"kind": ["lstm"]}, "encoder.kind is ['lstm']; it must be one of 'lstm', 'transformer'"),
         ({"kind": "transformer", "contxt": 3}, "unknown key 'encoder.contxt' (did you mean 'context'?)"),
         ({"kind": "transformer", "cell_clip": 8}, "unknown key 'encoder.cell_clip'"),
         ({"kind": "transformer", "output_dim": 12, "num_heads": 4}, "encoder.output_dim is 12"),
@@ -177,8 +177,8 @@ def test_encoder_sizes_and_clips_must_be_above_zero(field, value):
 
 def test_a_clip_that_is_not_a_number_is_refused():
     message = message_for({"encoder": {"cell_clip": math.nan, "forget_bias": -math.inf}})
-    assert "'encoder.cell_clip' is nan; a finite number was expected" in message
-    assert "'encoder.forget_bias' is -inf; a finite number was expected" in message
+    assert "encoder.cell_clip is nan; it must be a finite number" in message
+    assert "encoder.forget_bias is -inf; it must be a finite number" in message
     with pytest.raises(ConfigError, match="encoder.forget_bias is nan"):
         ModelConfig(encoder=EncoderConfig(forget_bias=math.nan))
 

@@ -291,7 +291,7 @@ def test_the_corpus_and_the_command_record_the_characters(corpus, tmp_path, caps
     assert main([*command, "--characters", "Han", "--language", "zh", "--workers", "1"]) == 0
     assert json.loads((tmp_path / "made" / "manifest.json").read_text())["settings"]["characters"] == ["Han"]
     assert main([*command, "--characters", "Klingon"]) == 2
-    assert "characters has 'Klingon'; choose among Han, Hiragana" in capsys.readouterr().err
+    assert "characters is 'Klingon'; it must be one of 'Han', 'Hiragana'" in capsys.readouterr().err
     assert main([*command, "--characters", "Han", "--split-on-spaces"]) == 2
     assert "each decides the units, so choose one" in capsys.readouterr().err
 

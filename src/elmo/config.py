@@ -10,19 +10,9 @@ import functools
 import math
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    TypeAlias,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin
 
 from elmo.errors import ConfigError
 
@@ -34,8 +24,8 @@ MOST_LAYERS, LARGEST_MAX_CHARACTERS, LARGEST_DIM, LARGEST_TABLE = 1000, 1024, 2*
 OFFICIAL_FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 
 DataclassT = TypeVar("DataclassT")
-# Scripts written without spaces between words.
 Pooling: TypeAlias = Literal["auto", "head", "weighted", "mean", "max"]  # of word vectors to a sentence vector
+# Scripts written without spaces between words.
 Script: TypeAlias = Literal[
     "Han", "Hiragana", "Katakana", "Bopomofo", "Thai", "Lao", "Khmer", "Myanmar", "Tibetan", "Yi"
 ]
@@ -63,13 +53,21 @@ _weight = functools.partial(number, least=0)
 
 
 class Settings:
-    """A part of a configuration, whose numbers have bounds."""
+    """A dataclass of settings, whose types and declared bounds say which values are valid."""
 
     title = "The configuration"  # in messages
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        return list_out_of_bounds(self)
+        faults: list[str] = []
+        for setting in dataclasses.fields(self):  # type: ignore[arg-type]
+            faults += _list_faults(setting.name, getattr(self, setting.name), setting.type, setting.metadata)
+        return faults
+
+    def check(self) -> None:
+        """Raise one ConfigError that lists every fault, if there is any."""
+        if faults := self.faults():
+            raise _invalid(self.title, faults)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object that from_dict reads."""
@@ -101,8 +99,8 @@ class CharacterConfig(Settings):
         for width, channels in self.filters[:MOST_LAYERS]:
             if not (1 <= width <= self.max_characters and 1 <= channels <= LARGEST_DIM):
                 faults.append(
-                    f"filters has {_shorten([width, channels])}; the width must be 1 to max_characters "
-                    f"({_shorten(self.max_characters)}) and the channels 1 to {LARGEST_DIM}"
+                    f"filters has {[width, channels]!r:.80}; the width must be 1 to max_characters "
+                    f"({self.max_characters!r:.80}) and the channels 1 to {LARGEST_DIM}"
                 )
         return faults
 
@@ -132,7 +130,7 @@ class EncoderConfig(Settings):
     projected: bool = True  # False: cells are the output, so cell_dim equals output_dim
     cell_clip: float | None = number(3.0, above=0)
     projection_clip: float | None = number(3.0, above=0)
-    forget_bias: float = number(1.0, finite=True)  # added to the forget gate, on top of the learned bias
+    forget_bias: float = 1.0  # added to the forget gate, on top of the learned bias
     residual: bool = True  # from the second layer on, a layer's input is added to its output
 
     def faults(self) -> list[str]:
@@ -189,7 +187,7 @@ class TokenizationConfig(Settings):
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
-        faults = []
+        faults = super().faults()
         if self.units == "characters" and not self.scripts:
             faults.append("scripts is empty, but units is 'characters'; name the scripts whose letters are units")
         if self.units == "characters" and self.split_on_spaces:
@@ -262,10 +260,11 @@ class ModelConfig(Settings):
     tokenization: TokenizationConfig = field(default_factory=TokenizationConfig)
 
     def __post_init__(self) -> None:
-        faults = [f"encoder.{fault}" for fault in self.encoder.faults()]
-        for name in ("characters", "words", "softmax", "tokenization"):
-            settings = getattr(self, name)
-            faults += [f"{name}.{fault}" for fault in settings.faults()] if settings else []
+        self.check()
+
+    def faults(self) -> list[str]:
+        """Return the faults of these settings, one phrase each."""
+        faults = super().faults()
         if self.characters is None and self.words is None:
             faults.append("characters and words are both null; a model needs at least one input")
         elif not faults and not self.token_projection and self.num_features != self.encoder.output_dim:
@@ -278,8 +277,7 @@ class ModelConfig(Settings):
                 f"words.num_words ({self.words.num_words}) and softmax.num_words ({self.softmax.num_words}) "
                 "must be equal: both follow vocabulary.txt"
             )
-        if faults:
-            raise ConfigError("The model configuration is not valid: " + "; ".join(faults) + ".")
+        return faults
 
     @property
     def num_features(self) -> int:
@@ -300,68 +298,90 @@ class ModelConfig(Settings):
         return values
 
 
-def parse(cls: type[DataclassT], values: Mapping[str, Any], what: str) -> DataclassT:
-    """Build a dataclass from a mapping, or raise one ConfigError that begins with `what` and lists every fault.
-
-    A dataclass may have a method `faults`, which returns what is wrong with its values.
-    """
+def parse(cls: type[DataclassT], values: Mapping[str, Any], subject: str) -> DataclassT:
+    """Build a dataclass from a mapping, or raise one ConfigError that lists every fault of `subject`."""
     faults: list[str] = []
     parsed = _parse_dataclass(cls, values, "", faults)
-    if faults or parsed is None:
-        verb = "are" if what.startswith(("The settings", "The training settings")) else "is"
-        raise ConfigError(f"{what} {verb} not valid: " + "; ".join(faults) + ".")
+    if parsed is None:
+        raise _invalid(subject, faults)
     return parsed
 
 
-def list_out_of_bounds(settings: Any) -> list[str]:
-    """Return a phrase for each number of a dataclass that violates the bounds of its field; None is allowed."""
-    faults = []
-    for setting in dataclasses.fields(settings):
-        value, bounds, rule = getattr(settings, setting.name), setting.metadata, None
-        if not bounds or value is None:
-            continue
-        if isinstance(value, float) and not math.isfinite(value):
-            rule = "a finite number"
-        elif "above" in bounds and not value > bounds["above"]:
+def merge(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    """Write changes, nested or by dotted name, over nested values."""
+    for name, change in changes.items():
+        key, _, rest = name.partition(".")
+        if rest:
+            change = {rest: change}
+        if isinstance(change, Mapping):
+            if not isinstance(values.get(key), dict):
+                values[key] = {}
+            merge(values[key], change)
+        else:
+            values[key] = change
+
+
+def _invalid(subject: str, faults: Iterable[str]) -> ConfigError:
+    return ConfigError(f"{subject} is not valid: {'; '.join(faults)}.")
+
+
+def _name_rule(name: str, value: object, rule: str) -> str:
+    text = repr(value)
+    return f"{name} is {text if len(text) <= 80 else f'{text[:77]}...'}; it must be {rule}"
+
+
+def _list_faults(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with the value of a field, given its type and bounds; None is always allowed."""
+    rule, choices = None, get_args(hint)
+    if isinstance(value, Settings):
+        yield from (f"{name}.{fault}" for fault in value.faults())
+    elif isinstance(value, tuple) and get_origin(hint) is tuple:
+        for item in value:
+            yield from _list_faults(name, item, choices[0], bounds)
+    elif get_origin(hint) is Literal and value not in choices:
+        rule = _one_of(choices)
+    elif isinstance(value, float) and not math.isfinite(value):
+        rule = "a finite number"
+    elif value is not None:
+        if "above" in bounds and not value > bounds["above"]:
             rule = f"above {bounds['above']}"
         elif "least" in bounds and value < bounds["least"]:
             rule = f"at least {bounds['least']}"
         elif "most" in bounds and value > bounds["most"]:
             rule = f"at most {bounds['most']}"
-        if rule is not None:
-            faults.append(f"{setting.name} is {_shorten(value)}; it must be {rule}")
-    return faults
+    if rule is not None:
+        yield _name_rule(name, value, rule)
 
 
-def _shorten(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+def _one_of(choices: Iterable[object]) -> str:
+    return f"one of {', '.join(map(repr, choices))}"
 
 
 def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, faults: list[str]) -> DataclassT | None:
+    """Build a dataclass, or add its faults to the list and return None; `where` is its dotted name."""
     if not isinstance(values, Mapping):
-        faults.append(f"{where or 'the configuration'} is {values!r}; an object was expected")
+        faults.append(_name_rule(where or "it", values, "an object"))
         return None
-    hints = get_type_hints(cls)
+    settings = {setting.name: setting for setting in dataclasses.fields(cls)}  # type: ignore[arg-type]
     arguments: dict[str, Any] = {}
     num_faults = len(faults)
     prefix = f"{where}." if where else ""
     for name, value in values.items():
-        if name not in hints:
-            near = difflib.get_close_matches(str(name), hints, n=1)
-            advice = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(hints)}"
-            faults.append(f"unknown key '{prefix}{name}' ({advice})")
+        if name in settings:
+            arguments[name] = _parse_value(settings[name].type, value, prefix + name, faults)
         else:
-            arguments[name] = _parse_value(hints[name], value, prefix + name, faults)
-    for setting in dataclasses.fields(cls):  # type: ignore[arg-type]
+            near = difflib.get_close_matches(str(name), settings, n=1)
+            advice = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(settings)}"
+            faults.append(f"unknown key '{prefix}{name}' ({advice})")
+    for name, setting in settings.items():
         has_default = setting.default is not setting.default_factory  # both are MISSING without one
-        if setting.name not in values and not has_default:
-            faults.append(f"'{prefix}{setting.name}' is missing")
-    if len(faults) > num_faults:
-        return None
-    parsed = cls(**arguments)
-    faults += [f"{prefix}{fault}" for fault in (parsed.faults() if hasattr(parsed, "faults") else [])]
-    return parsed
+        if name not in values and not has_default:
+            faults.append(f"'{prefix}{name}' is missing")
+    if len(faults) == num_faults:
+        parsed = cls(**arguments)
+        if isinstance(parsed, Settings):
+            faults += [prefix + fault for fault in parsed.faults()]
+    return parsed if len(faults) == num_faults else None
 
 
 def _parse_kind(classes: list[type[Any]], value: Any, where: str, faults: list[str]) -> Any:
@@ -370,7 +390,7 @@ def _parse_kind(classes: list[type[Any]], value: Any, where: str, faults: list[s
     default = next(iter(by_kind))
     kind = value.get("kind", default) if isinstance(value, Mapping) else default
     if kind not in list(by_kind):  # a list, because the value may not be hashable
-        faults.append(f"'{where}.kind' is {kind!r}; it must be one of {', '.join(map(repr, by_kind))}")
+        faults.append(_name_rule(f"{where}.kind", kind, _one_of(by_kind)))
         return None
     return _parse_dataclass(by_kind[kind], value, where, faults)
 
@@ -386,25 +406,23 @@ def _parse_value(hint: Any, value: Any, where: str, faults: list[str]) -> Any:
         return _parse_value(hints[0], value, where, faults)
     if dataclasses.is_dataclass(hint):
         return _parse_dataclass(hint, value, where, faults)  # type: ignore[arg-type]
-    if origin is tuple and isinstance(value, list | tuple):
-        inner = [choices[0]] * len(value) if choices[-1] is Ellipsis else list(choices)
-        if len(inner) == len(value):
-            return tuple(_parse_value(hint, item, where, faults) for hint, item in zip(inner, value, strict=True))
+    if origin is tuple:
+        any_length = choices[-1] is Ellipsis
+        if isinstance(value, list | tuple) and (any_length or len(value) == len(choices)):
+            hints = [choices[0]] * len(value) if any_length else list(choices)
+            return tuple(_parse_value(hint, item, where, faults) for hint, item in zip(hints, value, strict=True))
+        rule = "a list" if any_length else f"a list of {len(choices)}"
     elif origin is Literal:
         if value in choices:
             return value
-        faults.append(f"'{where}' is {value!r}; it must be one of {', '.join(map(repr, choices))}")
-        return None
+        rule = _one_of(choices)
     elif hint is float and isinstance(value, int | float) and not isinstance(value, bool):
         if abs(value) <= sys.float_info.max:  # neither NaN nor infinite, nor an integer beyond float
             return float(value)
-        faults.append(f"'{where}' is {_shorten(value)}; a finite number was expected")
-        return None
-    elif hint in (int, str, bool) and type(value) is hint:
+        rule = "a finite number"
+    elif type(value) is hint:
         return value
-    if origin is tuple:
-        expected = "a list" if choices[-1] is Ellipsis else f"a list of {len(choices)}"
     else:
-        expected = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[hint]
-    faults.append(f"'{where}' is {value!r}; {expected} was expected")
+        rule = {int: "a whole number", float: "a number", str: "a string", bool: "true or false"}[hint]
+    faults.append(_name_rule(where, value, rule))
     return None

@@ -197,23 +197,6 @@ def test_json_that_is_out_of_bounds_is_explained(saved, content, message):
         read_folder(saved)
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("num_layers", 10**9, "num_layers is 1000000000; it must be at most 1000"),
-        ("cell_dim", 10**18, "cell_dim is 1000000000000000000; it must be at most 1048576"),
-        ("cell_dim", 10**30, "cell_dim is 1000000000000000000000000000000; it must be at most"),
-        ("cell_clip", 10**400, "cell_clip' is 1000.*; a finite number was expected"),
-    ],
-)
-def test_numbers_that_no_model_has_are_refused(saved, name, value, message):
-    model = json.loads((saved / "config.json").read_text())["model"]
-    model["encoder"][name] = value
-    change_config(saved, model=model)
-    with pytest.raises((CheckpointError, ConfigError), match=message):
-        read_folder(saved)
-
-
 def test_whoever_may_read_the_settings_may_read_the_weights(saved):
     assert (saved / "weights.safetensors").stat().st_mode == (saved / "config.json").stat().st_mode
 
@@ -221,9 +204,12 @@ def test_whoever_may_read_the_settings_may_read_the_weights(saved):
 @pytest.mark.parametrize(
     ("part", "name", "value", "message"),
     [
-        ("encoder", "forget_bias", float("nan"), "'encoder.forget_bias' is nan; a finite number was expected"),
-        ("encoder", "cell_clip", float("inf"), "'encoder.cell_clip' is inf; a finite number was expected"),
-        ("characters", "max_characters", 10**8, "max_characters is 100000000; it must be at most 1024"),
+        ("encoder", "num_layers", 10**9, "num_layers is 1000000000; it must be at most 1000"),
+        ("encoder", "cell_dim", 10**18, "cell_dim is 1000000000000000000; it must be at most 1048576"),
+        ("encoder", "cell_dim", 10**30, "cell_dim is 1000000000000000000000000000000; it must be at most"),
+        ("encoder", "cell_clip", 10**400, f"encoder.cell_clip is 1{'0' * 76}...; it must be a finite number"),
+        ("encoder", "forget_bias", float("nan"), "encoder.forget_bias is nan; it must be a finite number"),
+        ("encoder", "cell_clip", float("inf"), "encoder.cell_clip is inf; it must be a finite number"),
         ("characters", "max_characters", 10**9, "max_characters is 1000000000; it must be at most 1024"),
         ("characters", "filters", [[1, 1]] * 100_000, "filters has 100000 entries; 1 to 1000 are possible"),
         ("characters", "filters", [[1, 2**40]], "the channels 1 to 1048576"),
@@ -236,12 +222,4 @@ def test_settings_that_no_model_has_are_refused(saved, part, name, value, messag
     config["model"][part] = {**(config["model"][part] or {}), name: value}
     (saved / "config.json").write_text(json.dumps(config))
     with pytest.raises(ConfigError, match=re.escape(message)):
-        read_folder(saved)
-
-
-def test_a_context_that_no_model_has_is_refused(saved):
-    config = json.loads((saved / "config.json").read_text())
-    config["model"]["encoder"] = {"kind": "transformer", "context": 10**30}
-    (saved / "config.json").write_text(json.dumps(config))
-    with pytest.raises(ConfigError, match="context is 1000000000000000000000000000000; it must be at most 1048576"):
         read_folder(saved)

@@ -162,7 +162,7 @@ def test_nan_weights_are_refused(tmp_path):
     ("change", "message"),
     [
         ({"lstm": {"dim": 4}}, "'lstm.projection_dim' is missing"),
-        ({"lstm": {"dim": "4", "projection_dim": 2}}, "'encoder.cell_dim' is '4'"),
+        ({"lstm": {"dim": "4", "projection_dim": 2}}, "encoder.cell_dim is '4'"),
         ({"char_cnn": {"filters": [[1, 2]]}}, "'char_cnn.embedding.dim' is missing"),
         ({"bidirectional": False}, "'bidirectional' is false"),
     ],

@@ -148,7 +148,7 @@ def test_all_faults_of_settings_are_reported_together():
     with pytest.raises(ConfigError) as caught:
         PrepareSettings(split="words", language="english!", vocabulary_size=3, min_count=0)  # type: ignore[arg-type]
     for fault in (
-        "split is 'words'; it must be one of sentences, lines, none",
+        "split is 'words'; it must be one of 'sentences', 'lines', 'none'",
         "language is 'english!', but a code",
         "vocabulary_size and min_count were given together",
         "vocabulary_size is 3; it must be above 3",

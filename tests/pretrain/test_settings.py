@@ -56,7 +56,7 @@ def test_all_faults_are_reported_together():
     changes = {"num_rows": 0, "dropout": 1.5, "optimizer.kind": "sgd", "num_step": 3}
     with pytest.raises(ConfigError) as caught:
         read_settings(changes=changes)
-    for part in ("'optimizer.kind' is 'sgd'", "unknown key 'num_step' (did you mean 'num_steps'?)"):
+    for part in ("optimizer.kind is 'sgd'", "unknown key 'num_step' (did you mean 'num_steps'?)"):
         assert part in str(caught.value)
     with pytest.raises(ConfigError, match="num_rows is 0"):
         read_settings(changes={"num_rows": 0, "dropout": 1.5})

@@ -30,11 +30,11 @@ def test_flags_take_precedence_over_the_environment(monkeypatch):
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("port", "many", "'port' is 'many'"),
-        ("threads", "x", "'threads' is 'x'"),
-        ("max_seconds", "x", "'max_seconds' is 'x'"),
-        ("local_files_only", "maybe", "'local_files_only' is 'maybe'"),
-        ("models", "'", "'models' is \"'\""),
+        ("port", "many", "port is 'many'"),
+        ("threads", "x", "threads is 'x'"),
+        ("max_seconds", "x", "max_seconds is 'x'"),
+        ("local_files_only", "maybe", "local_files_only is 'maybe'"),
+        ("models", "'", 'models is "\'"'),
     ],
 )
 def test_an_invalid_variable_is_named(monkeypatch, name, text, message):

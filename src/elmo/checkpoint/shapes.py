@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from elmo.config import MOST_LAYERS, ModelConfig, TransformerConfig
-from elmo.errors import CheckpointError
+from elmo.config import ModelConfig, TransformerConfig
 
 Shape = tuple[int, ...]
 DIRECTIONS = ("left_to_right", "right_to_left")
@@ -15,11 +14,6 @@ _INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input throu
 
 def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
     """Return the name and shape of every weight that a configuration needs."""
-    depth = max(config.encoder.num_layers, config.characters.num_highways if config.characters else 0)
-    if depth > MOST_LAYERS:
-        raise CheckpointError(
-            f"The configuration has {depth} layers; no model has more than {MOST_LAYERS}, so it is damaged."
-        )
     return dict(_list_shapes(config))
 
 

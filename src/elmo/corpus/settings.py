@@ -4,10 +4,10 @@ import dataclasses
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from elmo.config import Script, TokenizationConfig, list_out_of_bounds, number, option
-from elmo.errors import ConfigError, InputError
+from elmo.config import Script, Settings, TokenizationConfig, number, option
+from elmo.errors import InputError
 from elmo.text.tokenize import split_sentences
 
 Split = Literal["sentences", "lines", "none"]
@@ -16,8 +16,10 @@ SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 
 
 @dataclass(frozen=True)
-class TextSettings:
+class TextSettings(Settings):
     """How running text is split into sentences and words."""
+
+    title = "The configuration of the text"
 
     field: str = option("text", "Column of the text in .jsonl and .parquet files.", "--column NAME")
     split: Split = option(
@@ -32,23 +34,18 @@ class TextSettings:
     )
 
     def __post_init__(self) -> None:
-        if faults := self._list_faults():
-            raise ConfigError(f"Invalid settings of the text: {'; '.join(faults)}.")
+        self.check()
 
-    def _list_faults(self) -> list[str]:
-        faults = []
-        if self.split not in get_args(Split):
-            faults.append(f"split is {self.split!r}; it must be one of {', '.join(get_args(Split))}")
-        elif self.language is not None and self.split != "sentences":
+    def faults(self) -> list[str]:
+        """Return the faults of these settings, one phrase each."""
+        faults = super().faults()
+        if self.language is not None and self.split != "sentences":
             faults.append(f"language is {self.language!r}, but it is used only if split is sentences")
         if self.language is not None:
             try:
                 split_sentences("", language=self.language)
             except InputError as error:
                 faults.append(str(error).rstrip("."))
-        for script in self.characters:
-            if script not in get_args(Script):
-                faults.append(f"characters has {script!r}; choose among {', '.join(get_args(Script))}")
         if self.characters and self.split_on_spaces:
             faults.append("characters and split_on_spaces were given together; each decides the units, so choose one")
         return faults
@@ -72,12 +69,13 @@ class PrepareSettings(TextSettings):
     )
     shard_bytes: int = number(SHARD_BYTES, above=0)  # uncompressed text per shard
 
-    def _list_faults(self) -> list[str]:
-        faults = super()._list_faults()
+    def faults(self) -> list[str]:
+        """Return the faults of these settings, one phrase each."""
+        faults = super().faults()
         deciding = [name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None]
         if len(deciding) > 1:
             faults.append(f"{' and '.join(deciding)} were given together; each decides the vocabulary, so choose one")
-        return faults + list_out_of_bounds(self)
+        return faults
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest: defaults filled in, the vocabulary file by its content."""

@@ -3,7 +3,6 @@
 The vocabulary and the softmax follow from the corpus, or from the model of --init, and are not settings.
 """
 
-import copy
 import dataclasses
 import sys
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, Settings, number, parse
+from elmo.config import CharacterConfig, EncoderConfig, ModelConfig, Settings, merge, number, parse
 from elmo.errors import ConfigError
 from elmo.text.characters import Utf8Alphabet
 
@@ -162,12 +161,7 @@ def read_settings(
     The file may name its own preset. Raises one ConfigError that lists all faults.
     """
     stated = _read_toml(file) if file is not None else {}
-    for dotted, value in (changes or {}).items():
-        *path, last = dotted.split(".")
-        nested = {last: copy.deepcopy(value)}
-        for key in reversed(path):
-            nested = {key: nested}
-        _merge(stated, nested)
+    merge(stated, changes or {})
     named_in_file = stated.pop("preset", None)
     name = preset or named_in_file
     if name is not None and name not in PRESETS:
@@ -182,11 +176,11 @@ def read_settings(
             model["characters"] = None  # TOML has no null
         if isinstance(model.get("words"), dict):
             model["words"].setdefault("num_words", UNKNOWN_SIZE)
-    _merge(values, stated)
-    source = f"The settings of {file}" if file else "The training settings"
+    merge(values, stated)
+    source = f"The configuration in {file}" if file else "The training configuration"
     settings = parse(TrainSettings, values, source)
     if faults := _list_overwritten(settings.model):
-        raise ConfigError(f"{source} are not valid: {'; '.join(faults)}.")
+        raise ConfigError(f"{source} is not valid: {'; '.join(faults)}.")
     if settings.precision != "auto":
         return settings
     from elmo.device import supports_bfloat16  # imports torch
@@ -203,11 +197,3 @@ def _read_toml(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} could not be read: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not valid TOML: {error}.") from error
-
-
-def _merge(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    for key, value in changes.items():
-        if isinstance(value, Mapping) and isinstance(values.get(key), dict):
-            _merge(values[key], value)
-        else:
-            values[key] = value

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal, TypeAlias
 
-from elmo.config import Script, Settings, TokenizationConfig, number, option, parse
+from elmo.config import Script, Settings, TokenizationConfig, merge, number, option, parse
 from elmo.errors import ConfigError, InputError
 from elmo.text.sentence_input import Tokenizer
 from elmo.text.units import Tokenization
@@ -118,8 +118,10 @@ class FitSettings(Settings):
 
 
 @dataclass(frozen=True)
-class TaskSettings:
+class TaskSettings(Settings):
     """Everything that decides a task network and its training, except the data and the biLM."""
+
+    title = "The configuration of the task"
 
     words: WordSettings = field(default_factory=WordSettings)
     elmo: ElmoSettings = field(default_factory=ElmoSettings)
@@ -127,20 +129,17 @@ class TaskSettings:
     fit: FitSettings = field(default_factory=FitSettings)
 
     def faults(self) -> list[str]:
-        """Return what is wrong with these settings together, one phrase each."""
+        """Return what is wrong with these settings, one phrase each."""
+        faults = super().faults()
         if not self.words.kinds and self.elmo.where in ("none", "output"):
-            return ["words.kinds is empty and ELMo does not enter at the input, so the network would see nothing"]
-        return []
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the mapping that make_settings takes."""
-        return dataclasses.asdict(self)
+            faults.append("words.kinds is empty and ELMo does not enter at the input, so the network would see nothing")
+        return faults
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any], name: str) -> "TaskSettings":
-        """Build what to_dict returned; ConfigError, which begins with `name`, for something else."""
+    def from_dict(cls, values: Mapping[str, Any]) -> "TaskSettings":
+        """Read the object of to_dict, without the settings that this version does not have."""
         sections = {"words": WordSettings, "elmo": ElmoSettings, "network": NetworkSettings, "fit": FitSettings}
-        return parse(cls, {key: keep_known(section, values[key]) for key, section in sections.items()}, name)
+        return super().from_dict({key: keep_known(section, values[key]) for key, section in sections.items()})
 
 
 @dataclass(frozen=True)
@@ -279,17 +278,6 @@ def find_family(kind: str) -> tuple[str, str]:
 def make_settings(kind: str, values: Mapping[str, Any] | None = None) -> TaskSettings:
     """Build settings from a family's defaults and changes, nested or by dotted names."""
     merged: dict[str, Any] = {}
-    for change in (DEFAULTS[find_family(kind)[0]], values or {}):
-        _merge(merged, change)
-    return parse(TaskSettings, merged, "The settings of the task")
-
-
-def _merge(into: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    for name, value in changes.items():
-        section, _, rest = name.partition(".")
-        if rest or isinstance(value, Mapping):
-            inner = into.setdefault(section, {})
-            if isinstance(inner, dict):  # parse reports anything else
-                _merge(inner, {rest: value} if rest else value)
-        else:
-            into[section] = value
+    for changes in (DEFAULTS[find_family(kind)[0]], values or {}):
+        merge(merged, changes)
+    return parse(TaskSettings, merged, TaskSettings.title)

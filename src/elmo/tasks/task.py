@@ -146,7 +146,7 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
         bilm = content["bilm"]
         description = TaskDescription(
             content["family"],
-            TaskSettings.from_dict(content["settings"], f"{folder / TASK_FILE}"),
+            TaskSettings.from_dict(content["settings"]),
             dict(content["labels"]),
             ReadSettings.from_dict(content["read"]),
             None if bilm is None else parse(BilmReference, bilm, f"{folder / TASK_FILE}"),

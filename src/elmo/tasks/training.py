@@ -421,7 +421,7 @@ def read_record(path: Path, advice: str) -> tuple[TaskInputs, TaskSettings, dict
     """Read what describe_inputs returned: inputs, settings and checksums."""
     record = read_json(path)
     try:
-        settings = TaskSettings.from_dict(record["settings"], f"{path}")
+        settings = TaskSettings.from_dict(record["settings"])
         return TaskInputs.from_dict(record["inputs"]), settings, dict(record["data"])
     except (KeyError, TypeError, ValueError, AttributeError, ConfigError) as error:
         raise CheckpointError(f"{path} is damaged ({first_line(error)}); {advice}.") from error

@@ -1,11 +1,10 @@
 """What decides the content of a vector folder, apart from the model and the input; not how it is computed."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
-from elmo.config import Pooling, list_out_of_bounds, option
+from elmo.config import Pooling, Settings, option
 from elmo.corpus.settings import Split
-from elmo.errors import ConfigError
 
 Unit = Literal["words", "sentences", "spans"]
 FileFormat = Literal["npy", "parquet"]
@@ -16,12 +15,14 @@ DEFAULT_PART_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class VectorSettings:
+class VectorSettings(Settings):
     """Which vectors, in which form.
 
     `unit`: one vector per word, per sentence, or per chosen span: the occurrences of `only_words`, or the ranges
     of words that each row lists in the column `spans`. Rows without a span are counted, but not written.
     """
+
+    title = "The configuration of the vectors"
 
     unit: Unit = "words"
     layers: str | int | tuple[float, ...] | None = None  # None: those that the model's own method returns
@@ -44,13 +45,11 @@ class VectorSettings:
     part_bytes: int = option(DEFAULT_PART_BYTES, "Folders: bytes of text per part.", above=0)
 
     def __post_init__(self) -> None:
-        choices = {"unit": Unit, "file_format": FileFormat, "dtype": DType, "pooling": Pooling, "split": Split}
-        faults = [
-            f"{name} is {getattr(self, name)!r}; it must be one of {', '.join(get_args(choice))}"
-            for name, choice in choices.items()
-            if getattr(self, name) not in get_args(choice)
-        ]
-        faults += list_out_of_bounds(self)
+        self.check()
+
+    def faults(self) -> list[str]:
+        """Return the faults of these settings, one phrase each."""
+        faults = super().faults()
         chosen = [bool(self.only_words), self.spans is not None]
         if self.unit == "spans" and sum(chosen) != 1:
             faults.append("spans are chosen by either only_words or spans; give one of them")
@@ -60,8 +59,7 @@ class VectorSettings:
             faults.append(f"pooling and normalize make sentence vectors, but unit is {self.unit!r}")
         if self.language is not None and self.split != "sentences":
             faults.append(f"language is {self.language!r}, but it is used only if split is 'sentences'")
-        if faults:
-            raise ConfigError(f"Invalid settings of the vectors: {'; '.join(faults)}.")
+        return faults
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest."""
