@@ -293,11 +293,11 @@ def test_an_input_error_midway_leaves_finished_parts(tmp_path):
 def test_a_run_that_failed_on_a_full_disk_can_be_resumed(tmp_path, monkeypatch):
     path = write_text(tmp_path, make_text(100))
 
-    def fail(target, chunks):
+    def fail(target):
         raise OSError(errno.ENOSPC, "No space left on device", str(target))
 
     with monkeypatch.context() as patch:
-        patch.setattr(corpus_parts, "write_file", fail)
+        patch.setattr(corpus_parts, "atomic_write", fail)
         with pytest.raises(OSError, match="No space left on device"):
             prepare(path, tmp_path / "out")
     assert prepare(path, tmp_path / "out").num_words == 2100

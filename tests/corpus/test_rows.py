@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from elmo.corpus.rows import Columns, RowStream, cut_rows
+from elmo.corpus.rows import Columns, cut_rows
 from elmo.errors import InputError
 from elmo.files.rows import LONGEST_ROW_BYTES
 from elmo.files.sources import BrokenRow, find_sources, open_inputs
@@ -14,7 +14,7 @@ from elmo.files.sources import BrokenRow, find_sources, open_inputs
 
 def read(path, kind=None, **columns):
     sources = find_sources([str(path)], path.parent / "stdin", kind=kind)
-    return [entry.row for entry in RowStream(sources, Columns(**columns))]
+    return [entry.row for part in cut_rows(sources, Columns(**columns), 1) for entry in part.entries]
 
 
 def write(tmp_path, name, content):
@@ -165,8 +165,7 @@ def test_a_pipe_is_refused(tmp_path):
 def test_parts_are_cut_by_the_text_alone(tmp_path):
     write(tmp_path, "a.txt", "".join(f"line {number}\n" for number in range(50)))
     write(tmp_path, "b.txt", "x\n" * 50)
-    stream = RowStream(find_sources([str(tmp_path / "*.txt")], tmp_path), Columns())
-    parts = list(cut_rows(stream, 150))
+    parts = list(cut_rows(find_sources([str(tmp_path / "*.txt")], tmp_path), Columns(), 150))
     assert [part.number for part in parts] == list(range(len(parts))) and len(parts) == 4
     assert [entry.index for part in parts for entry in part.entries] == list(range(100))
     assert {entry.source for entry in parts[2].entries} == {0, 1}  # parts do not end with files

@@ -79,11 +79,9 @@ def test_parquet_rows_have_the_requested_columns(tmp_path):
     path = tmp_path / "a.parquet"
     parquet.write_table(arrow.table({"id": [1, 2], "text": ["one", None], "words": [["a"], []]}), path)
     (source,) = find_sources([str(path)], tmp_path)
-    with open_parquet(source) as table:
-        assert table.names == ["id", "text", "words"]
-        records = list(table.read(["text", "id"]))
-        assert records == [Record(1, {"text": "one", "id": 1}), Record(2, {"text": None, "id": 2})]
-        assert table.bytes_read() == path.stat().st_size
+    with open_parquet(source, lambda names: sorted(names)[:2]) as (records, bytes_read):
+        assert list(records) == [Record(1, {"id": 1, "text": "one"}), Record(2, {"id": 2, "text": None})]
+        assert bytes_read() == path.stat().st_size
 
 
 def test_json_stays_on_one_line_however_lines_are_split():

@@ -94,12 +94,12 @@ class StopError(Exception):
 def test_a_run_stopped_anywhere_resumes(tiny_model, text_file, tmp_path, monkeypatch, at):
     whole = embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     written: list[int] = []
-    begin, finish = writing.begin_part, writing.finish_part
+    compute, finish = writing.compute_part, writing.finish_part
 
     def stop_before(part, *arguments):
         if part.number == 2 and at == "begin":
             raise StopError
-        return begin(part, *arguments)
+        return compute(part, *arguments)
 
     def stop_in_finish(job, temporary, record):
         if record.number == 2 and at == "written":
@@ -116,7 +116,7 @@ def test_a_run_stopped_anywhere_resumes(tiny_model, text_file, tmp_path, monkeyp
         write_record(output, record)
 
     write_record = writing.write_part_record
-    monkeypatch.setattr(writing, "begin_part", stop_before)
+    monkeypatch.setattr(writing, "compute_part", stop_before)
     monkeypatch.setattr(writing, "finish_part", stop_in_finish)
     monkeypatch.setattr(writing, "write_part_record", stop_unrecorded)
     with pytest.raises(StopError):

@@ -5,7 +5,6 @@ each sentence. Rows of the word table are word ids: row 0 is BOS and has no byte
 A shard consists of blocks, the units that a trainer shuffles: whole sentences, about BLOCK_TOKENS tokens.
 """
 
-import io
 import json
 import shutil
 from array import array
@@ -32,7 +31,9 @@ from elmo.corpus.prepared import (
 from elmo.corpus.settings import DEFAULT_VOCABULARY_SIZE, SPECIAL_WORDS, PrepareSettings, read_vocabulary
 from elmo.corpus.text import PartText, cut_sentences, cut_words
 from elmo.errors import InputError
-from elmo.files.durable import atomic_write, write_file
+from elmo.files.arrays import write_npy
+from elmo.files.durable import atomic_write
+from elmo.files.work_folder import record_file
 from elmo.text.vocabulary import format_lines
 
 IDS, WORDS, RECORD = "ids.bin", "words.txt", "record.json"  # the files of a part
@@ -72,9 +73,9 @@ def write_part(part: PartText, settings: PrepareSettings, work: Path, identity: 
     folder = part_folder(work, part.number)
     with atomic_write(folder) as new:
         new.mkdir()
-        write_file(new / IDS, [ids.tobytes()])
-        write_file(new / WORDS, ["".join(f"{word}\n" for word in numbers).encode()])
-        write_file(new / RECORD, [json.dumps(asdict(record)).encode()])
+        (new / IDS).write_bytes(ids.tobytes())
+        (new / WORDS).write_bytes("".join(f"{word}\n" for word in numbers).encode())
+        (new / RECORD).write_bytes(json.dumps(asdict(record)).encode())
         shutil.rmtree(folder, ignore_errors=True)
     return record
 
@@ -123,11 +124,11 @@ def write_table(
     targets = np.array([begin, *(ids.get(word, unknown) for word in counts)])
     totals = np.array([num_sentences, *counts.values()])
     files = {
-        VOCABULARY: write_file(folder / VOCABULARY, [format_lines(vocabulary)]),
-        BYTES: write_file(folder / BYTES, [b"".join(counts)]),
-        OFFSETS: _write_npy(folder / OFFSETS, np.cumsum([0, 0, *map(len, counts)]), "<i8"),
-        TOTALS: _write_npy(folder / TOTALS, totals, "<i8"),
-        TARGETS: _write_npy(folder / TARGETS, targets, "<u4"),
+        VOCABULARY: _write_bytes(folder / VOCABULARY, format_lines(vocabulary)),
+        BYTES: _write_bytes(folder / BYTES, b"".join(counts)),
+        OFFSETS: _write_array(folder / OFFSETS, np.cumsum([0, 0, *map(len, counts)]), "<i8"),
+        TOTALS: _write_array(folder / TOTALS, totals, "<i8"),
+        TARGETS: _write_array(folder / TARGETS, targets, "<u4"),
     }
     return files, int(totals[1:][targets[1:] == unknown].sum())
 
@@ -142,8 +143,8 @@ def write_shard(number: int, part: Path, rows: Mapping[bytes, int], folder: Path
         "number": number,
         "num_tokens": len(tokens),
         "num_blocks": len(starts),
-        "tokens": _write_npy(folder / tokens_name(number), tokens, "<u4"),
-        "starts": _write_npy(folder / starts_name(number), starts, "<i8"),
+        "tokens": _write_array(folder / tokens_name(number), tokens, "<u4"),
+        "starts": _write_array(folder / starts_name(number), starts, "<i8"),
     }
 
 
@@ -154,7 +155,11 @@ def find_starts(tokens: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
     return np.unique(sentences[following[following < len(sentences)]])
 
 
-def _write_npy(path: Path, array: npt.NDArray[Any], dtype: str) -> dict[str, Any]:
-    content = io.BytesIO()
-    np.save(content, array.astype(dtype))
-    return write_file(path, [content.getbuffer()])
+def _write_bytes(path: Path, content: bytes) -> dict[str, Any]:
+    path.write_bytes(content)
+    return record_file(path)
+
+
+def _write_array(path: Path, array: npt.NDArray[Any], dtype: str) -> dict[str, Any]:
+    write_npy(path, array.astype(dtype))
+    return record_file(path)

@@ -98,54 +98,36 @@ class Part:
     input_bytes: int  # its share of the input files
 
 
-class RowStream:
-    """Iterate over the rows of several files in order, tracking the bytes read."""
-
-    def __init__(self, sources: Sequence[Source], columns: Columns) -> None:
-        self.sources, self.columns = sources, columns
-        self.num_rows = [0] * len(sources)
-        self._bytes_before = 0
-        self._bytes_of_file: Callable[[], int] = lambda: 0
-
-    @property
-    def bytes_read(self) -> int:
-        """How many bytes of all files were read so far, as they are on the disk."""
-        return self._bytes_before + self._bytes_of_file()
-
-    def __iter__(self) -> Iterator[Entry]:
-        index = 0
-        for number, source in enumerate(self.sources):
-            with open_rows(source, self.columns) as (rows, self._bytes_of_file):
-                for row in rows:
-                    self.num_rows[number] += 1
-                    yield Entry(index, number, row)
-                    index += 1
-            self._bytes_of_file = lambda: 0
-            self._bytes_before += source.path.stat().st_size
-
-
-def cut_rows(stream: RowStream, part_bytes: int) -> Iterator[Part]:
-    """Read all rows and yield them in parts of at least `part_bytes` of text, except for the last one."""
+def cut_rows(sources: Sequence[Source], columns: Columns, part_bytes: int) -> Iterator[Part]:
+    """Read all files in order and yield their rows in parts of at least `part_bytes` of text, except for the last."""
     entries: list[Entry] = []
-    number = size = bytes_before = 0
-    for entry in stream:
-        entries.append(entry)
-        size += len(entry.row.reason) if isinstance(entry.row, BrokenRow) else entry.row.num_bytes
-        if size >= part_bytes:
-            yield Part(number, tuple(entries), stream.bytes_read - bytes_before)
-            number, bytes_before, size, entries = number + 1, stream.bytes_read, 0, []
+    number = index = size = 0
+    bytes_of_parts = bytes_of_files = 0  # of the parts that were yielded, and of the files that were read
+    for source_number, source in enumerate(sources):
+        with open_rows(source, columns) as (rows, bytes_read):
+            for row in rows:
+                entries.append(Entry(index, source_number, row))
+                index += 1
+                size += len(row.reason) if isinstance(row, BrokenRow) else row.num_bytes
+                if size >= part_bytes:
+                    input_bytes = bytes_of_files + bytes_read() - bytes_of_parts
+                    yield Part(number, tuple(entries), input_bytes)
+                    number, size, entries, bytes_of_parts = number + 1, 0, [], bytes_of_parts + input_bytes
+        bytes_of_files += source.path.stat().st_size
     if entries:
-        yield Part(number, tuple(entries), stream.bytes_read - bytes_before)
+        yield Part(number, tuple(entries), bytes_of_files - bytes_of_parts)
 
 
 @contextmanager
 def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable[[], int]]]:
     """Yield the rows of one file, and a function that returns how many bytes of it were read so far."""
     if source.kind == "parquet":
-        with open_parquet(source) as table:
-            content, id_column = _check_columns(source, table.names, columns)
-            records = table.read([name for name in (content, id_column, columns.spans) if name is not None])
-            yield _split_rows((_make_row(record, columns) for record in records), source, columns), table.bytes_read
+
+        def choose(names: Collection[str]) -> list[str]:
+            return [name for name in (*_check_columns(source, names, columns), columns.spans) if name is not None]
+
+        with open_parquet(source, choose) as (records, bytes_read):
+            yield _split_rows((_make_row(record, columns) for record in records), source, columns), bytes_read
     else:
         with open_stream(source) as (stream, bytes_read):
             rows = _report_damage(source, _read_rows(stream, source, columns))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.corpus.rows import Columns, RowStream, cut_rows
+from elmo.corpus.rows import Columns, cut_rows
 from elmo.corpus.settings import SHARD_BYTES, Split, TextSettings
 from elmo.files.sources import BrokenRow, Source, find_sources
 from elmo.text.tokenize import split_sentences
@@ -28,7 +28,7 @@ def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int
     """Read all sources in order and yield their parts; InputError names the line or row that is broken."""
     split: Split = "none" if settings.split == "none" else "lines"
     columns = Columns(settings.field, split=split)
-    for part in cut_rows(RowStream(sources, columns), part_bytes):
+    for part in cut_rows(sources, columns, part_bytes):
         texts = []
         for entry in part.entries:
             if isinstance(entry.row, BrokenRow):

@@ -31,6 +31,13 @@ def read_npy(path: Path) -> Array:
         raise ValueError(f"{path.name} is not a complete array ({first_line(error):.80})") from error
 
 
+def write_npy(path: Path, array: Array) -> None:
+    """Write an .npy file, not by numpy's `tofile`, which does not report that the disk is full."""
+    content = io.BytesIO()
+    np.save(content, array)
+    path.write_bytes(content.getbuffer())
+
+
 @contextmanager
 def growing_npy(file: IO[bytes], dtype: str, row_shape: tuple[int, ...]) -> Iterator[Callable[[Array], None]]:
     """Yield a function that appends an array of rows to an .npy file."""
@@ -42,7 +49,6 @@ def growing_npy(file: IO[bytes], dtype: str, row_shape: tuple[int, ...]) -> Iter
 
     def add(rows: Array) -> None:
         nonlocal num_rows
-        # Not numpy's `tofile`, which does not report that the disk is full.
         file.write(np.ascontiguousarray(rows, dtype).tobytes())
         num_rows += len(rows)
 

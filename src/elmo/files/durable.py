@@ -9,15 +9,11 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from elmo.errors import InputError
-
-if TYPE_CHECKING:
-    import hashlib
 
 LOCK = ".lock"  # lock file name for folders with a single writer
 REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
@@ -26,34 +22,16 @@ _LEFTOVER = re.compile(r"\.(.+\.)?saving-[0-9a-f-]+")
 _READ_BYTES = 1 << 20
 
 
-def _new_sha256(content: bytes = b"") -> "hashlib._Hash":
-    import hashlib  # here, because OpenSSL loads slowly and help pages need none of it
-
-    return hashlib.sha256(content)
-
-
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda num_bytes: None) -> str:
     """Return the sha256 of a file; `advance` is called with the number of bytes read."""
-    digest = _new_sha256()
+    import hashlib  # here, because OpenSSL loads slowly and help pages need none of it
+
+    digest = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_READ_BYTES):
             digest.update(block)
             advance(len(block))
     return digest.hexdigest()
-
-
-def write_file(path: Path, chunks: Iterable[bytes | memoryview]) -> dict[str, Any]:
-    """Write the chunks in order, wait until they are on the disk, and return their size and sha256."""
-    digest = _new_sha256()
-    num_bytes = 0
-    with path.open("wb") as file:
-        for chunk in chunks:
-            file.write(chunk)
-            digest.update(chunk)
-            num_bytes += len(chunk)
-        file.flush()
-        os.fsync(file.fileno())
-    return {"num_bytes": num_bytes, "sha256": digest.hexdigest()}
 
 
 def replace_file(path: Path, content: bytes) -> None:

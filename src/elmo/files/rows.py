@@ -5,7 +5,7 @@ A row that cannot be read becomes a BrokenRow, so that each caller decides wheth
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -103,39 +103,33 @@ def read_cells(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterato
 # --- Parquet
 
 
-class ParquetTable:
-    """An open Parquet file."""
+@contextmanager
+def open_parquet(
+    source: Source, choose: Callable[[Collection[str]], Sequence[str]]
+) -> Iterator[tuple[Records, Callable[[], int]]]:
+    """Yield the rows of a Parquet file, numbered from 1, and a function that returns how many bytes they take so far.
 
-    def __init__(self, source: Source, opened: Any) -> None:
-        self._source, self._opened = source, opened
-        self._num_done = 0
-        self.names: list[str] = opened.schema_arrow.names
+    `choose` returns which columns to read, given the names of all.
+    """
+    require("pyarrow", "data", source.name)
+    parquet = import_module("pyarrow.parquet")
+    num_read = 0
 
-    def read(self, columns: Sequence[str]) -> Records:
-        """Yield the rows, numbered from 1, with some of their columns."""
-        with report_damage(self._source, lambda: f"after row {self._num_done:,}"):
-            for batch in self._opened.iter_batches(_PARQUET_ROWS_AT_ONCE, columns=list(columns), use_threads=False):
+    def read(columns: list[str]) -> Records:
+        nonlocal num_read
+        with report_damage(source, lambda: f"after row {num_read:,}"):
+            for batch in table.iter_batches(_PARQUET_ROWS_AT_ONCE, columns=columns, use_threads=False):
                 for position in range(batch.num_rows):
-                    self._num_done += 1
+                    num_read += 1
                     try:
                         fields = {name: batch.column(name)[position].as_py() for name in columns}
                     except UnicodeDecodeError as error:
-                        yield BrokenRow(self._num_done, f"is not UTF-8 ({error.reason}); {CONVERT_ADVICE}")
+                        yield BrokenRow(num_read, f"is not UTF-8 ({error.reason}); {CONVERT_ADVICE}")
                     else:
-                        yield Record(self._num_done, fields)
+                        yield Record(num_read, fields)
 
-    def bytes_read(self) -> int:
-        """Return the share of the file's bytes that the rows read so far are."""
-        num_rows: int = max(1, self._opened.metadata.num_rows)
-        return self._source.path.stat().st_size * self._num_done // num_rows
-
-
-@contextmanager
-def open_parquet(source: Source) -> Iterator[ParquetTable]:
-    """Open a Parquet file."""
-    require("pyarrow", "data", source.name)
-    parquet = import_module("pyarrow.parquet")
     with ExitStack() as stack:
         with report_damage(source):
-            opened = stack.enter_context(parquet.ParquetFile(source.path))
-        yield ParquetTable(source, opened)
+            table = stack.enter_context(parquet.ParquetFile(source.path))
+        num_rows, num_bytes = max(1, table.metadata.num_rows), source.path.stat().st_size
+        yield read(list(choose(table.schema_arrow.names))), lambda: num_bytes * num_read // num_rows

@@ -297,9 +297,10 @@ def _find_fault(value: Any, shape: Any, name: str = "") -> str | None:
     return next(filter(None, (_find_fault(*item) for item in items)), None)
 
 
-def describe_output(path: Path) -> dict[str, Any]:
-    """Return the name, size and checksum of a file."""
-    return {"name": path.name, "num_bytes": path.stat().st_size, "sha256": sha256_of(path)}
+def record_file(path: Path) -> dict[str, Any]:
+    """Wait until a file is on the disk, and return its record for the manifest."""
+    sync(path)
+    return {"num_bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
 
 def find_damage(

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 ResultT = TypeVar("ResultT")
 
 
-def count_cores() -> int:
+def choose_num_threads() -> int:
     """Return the default number of threads: OMP_NUM_THREADS, or the number of cores available to this process."""
     requested = os.environ.get("OMP_NUM_THREADS", "")
     if requested.isdigit() and int(requested) > 0:
         return int(requested)
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    from elmo.files.workers import count_cores  # here, because opening a model needs no processes
+
+    return count_cores()
 
 
 class Workers:
@@ -32,7 +32,7 @@ class Workers:
         is_integer = isinstance(num_threads, int) and not isinstance(num_threads, bool)
         if num_threads is not None and (not is_integer or num_threads < 1):
             raise ConfigError(f"num_threads is {num_threads!r}; it must be a whole number of threads, 1 or more.")
-        self.num_threads = num_threads or count_cores()
+        self.num_threads = num_threads or choose_num_threads()
         # By process id: a forked process does not inherit the threads, and may find a pool half-created.
         self._pools: dict[int, ThreadPoolExecutor] = {}
 

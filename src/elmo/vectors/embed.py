@@ -5,6 +5,7 @@ workers.
 """
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,22 +17,21 @@ from typing import Any, Literal, cast
 from elmo import __version__
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import Pooling
-from elmo.corpus.rows import Columns, Entry, Part, RowStream, cut_rows
+from elmo.corpus.rows import Columns, Entry, Part, cut_rows
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file, replace_file
 from elmo.files.rows import to_json
 from elmo.files.sources import STDIN, InputFile, Kind, check_outside, find_sources, open_inputs
-from elmo.files.work_folder import ProgressCallback, describe_output, identify, run_parts
+from elmo.files.work_folder import ProgressCallback, identify, record_file, run_parts
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.folder import REJECTS, VECTORS, list_rejects, read_part_records
+from elmo.vectors.folder import COUNTS, REJECTS, VECTORS, list_rejects, read_part_records
 from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import VectorSettings
 from elmo.vectors.writing import Engine, PartJob, RowEmbedder, make_layout
 
-_PART_SUMS = ("num_rows", "num_written", "num_without_span", "num_words", "num_vectors")
 _LIBRARIES = {"parquet": "pyarrow", "npy": "numpy"}
 
 
@@ -68,7 +68,7 @@ def embed_files(
             "as vectors.h5."
         )
     chosen = Engine(engine, address, num_workers, num_threads)
-    chosen.check(model)
+    chosen.check()
     if settings.file_format == "parquet":
         require("pyarrow", "data", "Parquet")
     names = [files] if isinstance(files, str | Path) else files
@@ -131,11 +131,12 @@ def _run(
     progress: bool | ProgressCallback,
 ) -> None:
     """Write the parts, the list of rejected rows, and the manifest."""
-    stream = RowStream(job.inputs, columns_of(job.settings))
     finished = read_part_records(job.output, job.identity)
+    num_rows: Counter[int] = Counter()  # of each input
 
     def cut_parts() -> Iterator[Part]:
-        for part in cut_rows(stream, job.settings.part_bytes):
+        for part in cut_rows(job.inputs, columns_of(job.settings), job.settings.part_bytes):
+            num_rows.update(entry.source for entry in part.entries)
             job.check(finished[part.number].rejects if part.number in finished else list_rejects(part.entries))
             yield part
 
@@ -148,38 +149,28 @@ def _run(
         lines.append(f"{to_json({**place, 'reason': reject['reason']})}\n")
     if lines:
         replace_file(job.output / REJECTS, "".join(lines).encode())
-    described = zip(description["inputs"], stream.num_rows, strict=True)
     manifest = {
         **description,
-        "inputs": [{**file, "num_rows": num_rows} for file, num_rows in described],
-        "counts": {
-            **{name: sum(getattr(record, name) for record in records) for name in _PART_SUMS},
-            "num_rejected": len(lines),
-        },
-        "rejects": describe_output(job.output / REJECTS) if lines else None,
+        "inputs": [{**file, "num_rows": num_rows[number]} for number, file in enumerate(description["inputs"])],
+        "counts": {name: sum(getattr(record, name) for record in records) for name in COUNTS},
+        "rejects": {"name": REJECTS, **record_file(job.output / REJECTS)} if lines else None,
         "parts": [record.describe() for record in records],
     }
     VECTORS.finish(job.output, manifest)
 
 
-def write_file(
-    model: Elmo,
-    entries: Iterable[Entry],
-    path: Path | None,
-    settings: VectorSettings,
-) -> tuple[int, int]:
+def write_file(model: Elmo, entries: Iterable[Entry], path: Path | None, settings: VectorSettings) -> tuple[int, int]:
     """Write the vectors of rows to one file, whose extension says its format, or as JSON lines to standard output.
 
     Return the numbers of rows and words. Raises InputError for a row that cannot be read.
     """
-    embedder, num_rows = RowEmbedder(model, settings), 0
+    embedder = RowEmbedder(model, settings)
     with _open_output(path, embedder.layout) as add:
         for block in embedder.blocks(entries):
             add(block)
-            num_rows += len(block.rows)
         for entry in embedder.broken:
             raise InputError(f"Row {entry.index + 1:,} {entry.row.reason}.")  # type: ignore[union-attr]
-    return num_rows, embedder.num_words
+    return embedder.num_written, embedder.num_words
 
 
 @contextmanager

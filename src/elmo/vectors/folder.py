@@ -45,6 +45,11 @@ class PartRecord:
     rejects: list[Reject]
     files: list[dict[str, Any]]  # name, num_bytes and sha256 of each
 
+    @property
+    def num_rejected(self) -> int:
+        """The number of broken rows."""
+        return len(self.rejects)
+
     def describe(self) -> dict[str, Any]:
         """Return the JSON object of a manifest."""
         return {name: getattr(self, name) for name in (*_PART_COUNTS, "files")}
@@ -60,6 +65,9 @@ class Counts:
     num_words: int
     num_vectors: int
     num_rejected: int
+
+
+COUNTS = [field.name for field in fields(Counts)]
 
 
 def list_rejects(entries: Iterable[Entry]) -> list[Reject]:
@@ -111,7 +119,7 @@ VECTORS = FolderKind(
         },
         "vector_shape": [is_count],
         "inputs": [{"name": str, "format": str, "num_rows": is_count}],
-        "counts": {field.name: is_count for field in fields(Counts)},
+        "counts": dict.fromkeys(COUNTS, is_count),
         "rejects": optional(_FILE),
         "parts": [{**dict.fromkeys(_PART_COUNTS, is_count), "files": [_FILE]}],
     },

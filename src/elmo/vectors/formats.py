@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.extras import require
-from elmo.files.arrays import growing_npy, open_hdf5_output, open_member
+from elmo.files.arrays import growing_npy, open_hdf5_output, open_member, write_npy
 from elmo.files.rows import to_json
 from elmo.inference.context import Span
 from elmo.vectors.settings import DType, FileFormat, Unit
@@ -153,7 +153,7 @@ def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
             counts.extend(block.counts)
 
         yield add
-        np.save(_file_at(stem, _OFFSETS), np.cumsum(counts, dtype=np.int64))
+        write_npy(_file_at(stem, _OFFSETS), np.cumsum(counts, dtype=np.int64))
 
 
 class _NpyReader(PartReader):

@@ -3,14 +3,13 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, overload
 
 from elmo.errors import ElmoError, InputError, first_line
-from elmo.vectors.folder import VECTORS, Counts, list_files
+from elmo.vectors.folder import COUNTS, VECTORS, Counts, list_files
 from elmo.vectors.formats import PART_FORMATS, Layout, PartReader, VectorRow
 
 _PARTS_KEPT_OPEN = 8
@@ -44,7 +43,7 @@ class Vectors(Sequence[VectorRow]):
     @property
     def counts(self) -> Counts:
         """How many rows, words and vectors the whole folder has."""
-        return Counts(**{field.name: self.manifest["counts"][field.name] for field in fields(Counts)})
+        return Counts(**{name: self.manifest["counts"][name] for name in COUNTS})
 
     def verify(self) -> None:
         """Read all files and compare their checksums; InputError names what is damaged."""

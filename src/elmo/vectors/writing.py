@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from elmo.corpus.rows import Entry, Part
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow, Source
-from elmo.files.work_folder import ProgressCallback, describe_output
+from elmo.files.work_folder import ProgressCallback, record_file
 from elmo.files.workers import Call, RayWorkers, Workers, check_cluster, count_cores
 from elmo.inference.context import Span
 from elmo.kernels.int8 import quantize_rows
@@ -58,14 +59,14 @@ class PartJob:
 
 @dataclass(frozen=True)
 class Engine:
-    """Where parts are computed. `workers` and `threads` are as the caller gave them; None means the default."""
+    """Where parts are computed. `num_workers` and `num_threads` are as the caller gave them; None: the default."""
 
     name: Literal["local", "ray"] = "local"
     address: str | None = None
-    workers: int | None = None
-    threads: int | None = None
+    num_workers: int | None = None
+    num_threads: int | None = None
 
-    def check(self, model: Elmo) -> None:
+    def check(self) -> None:
         """Raise InputError for contradictions, before any work."""
         if self.name not in ("local", "ray"):
             raise InputError(f"The engine {self.name!r} is unknown; choose local or ray.")
@@ -73,34 +74,29 @@ class Engine:
             raise InputError("An address is that of a Ray cluster; choose the engine ray too.")
         if self.name == "ray":
             check_cluster(self.address)
-        share_threads(self.workers, self.threads, on_cpu=_is_on_cpu(model))
+        share_threads(self.num_workers, self.num_threads)
 
     def run(self, parts: Iterator[Part], report: ProgressCallback, job: PartJob, model: Elmo) -> Iterator[PartRecord]:
         """Write the parts, a few of them ahead, and yield their records in any order."""
         on_cpu = _is_on_cpu(model)
-        if self.name == "ray":
-            with RayWorkers(self.address) as cluster:
-                workers = self.workers if on_cpu else self.workers or cluster.count("GPU")
+        run: Callable[[Iterable[Call]], Iterator[PartRecord]]
+        with ExitStack() as stack:
+            if self.name == "ray":
+                cluster = stack.enter_context(RayWorkers(self.address))
                 num_workers, num_threads = share_threads(
-                    workers, self.threads, num_cores=cluster.count("CPU"), on_cpu=on_cpu
-                )
-                calls = _list_calls(parts, job, model, num_threads)
-                num_gpus = 0 if on_cpu else 1
-                results = cluster.run(calls, num_workers=num_workers, num_cpus=num_threads, num_gpus=num_gpus)
-                yield from _report_each(results, report)
-            return
-        num_workers, num_threads = share_threads(self.workers or 1, self.threads, on_cpu=on_cpu)
-        if num_workers == 1:
-            yield from _write_here(parts, job, model, report)
-            return
-        with Workers(num_workers) as pool:
-            yield from _report_each(pool.run(_list_calls(parts, job, model, num_threads)), report)
-
-
-def _report_each(records: Iterable[PartRecord], report: ProgressCallback) -> Iterator[PartRecord]:
-    for record in records:
-        report(record.num_words, record.input_bytes)
-        yield record
+                    self.num_workers if on_cpu else self.num_workers or cluster.count("GPU"), self.num_threads,
+                    num_cores=cluster.count("CPU"), on_cpu=on_cpu,
+                )  # fmt: skip
+                run = partial(cluster.run, num_workers=num_workers, num_cpus=num_threads, num_gpus=0 if on_cpu else 1)
+            else:
+                num_workers, num_threads = share_threads(self.num_workers or 1, self.num_threads, on_cpu=on_cpu)
+                if num_workers == 1:
+                    yield from _write_here(parts, report, job, model)
+                    return
+                run = stack.enter_context(Workers(num_workers)).run
+            for record in run(_list_calls(parts, job, model, num_threads)):
+                report(record.num_words, record.input_bytes)
+                yield record
 
 
 def _is_on_cpu(model: Elmo) -> bool:
@@ -108,17 +104,17 @@ def _is_on_cpu(model: Elmo) -> bool:
 
 
 def share_threads(
-    workers: int | None, threads: int | None, *, num_cores: int | None = None, on_cpu: bool = True
+    num_workers: int | None, num_threads: int | None, *, num_cores: int | None = None, on_cpu: bool = True
 ) -> tuple[int, int]:
     """Return the number of workers and of threads per worker, from the requested numbers and the cores."""
-    for name, value in (("--workers", workers), ("--threads", threads)):
+    for name, value in (("--workers", num_workers), ("--threads", num_threads)):
         if value is not None and value < 1:
             raise InputError(f"{name} is {value}; it must be at least 1.")
     if not on_cpu:
-        return workers or 1, threads or 1
-    threads = threads or num_cores or count_cores()
-    workers = workers or -(-threads // THREADS_PER_WORKER)
-    return workers, max(1, min(THREADS_PER_WORKER, threads // workers))
+        return num_workers or 1, num_threads or 1
+    num_threads = num_threads or num_cores or count_cores()
+    num_workers = num_workers or -(-num_threads // THREADS_PER_WORKER)
+    return num_workers, max(1, min(THREADS_PER_WORKER, num_threads // num_workers))
 
 
 def _list_calls(parts: Iterable[Part], job: PartJob, model: Elmo, num_threads: int) -> Iterator[Call]:
@@ -134,7 +130,7 @@ def write_in_worker(
 ) -> PartRecord:
     """Write a part in a worker process, which opens the model for its first part."""
     model = _open_model(folder, precision, device, num_threads)
-    return begin_part(part, job, model, lambda num_words, num_bytes: None)()
+    return finish_part(job, *compute_part(part, lambda num_words, num_bytes: None, job, model))
 
 
 @cache
@@ -153,49 +149,33 @@ def _open_model(folder: Path, precision: str, device: str, num_threads: int) -> 
     return model
 
 
-def _write_here(parts: Iterable[Part], job: PartJob, model: Elmo, report: ProgressCallback) -> Iterator[PartRecord]:
-    """Write one part after the other; one is synced to the disk while the next is computed."""
+def _write_here(parts: Iterable[Part], report: ProgressCallback, job: PartJob, model: Elmo) -> Iterator[PartRecord]:
+    """Write one part after the other; one is synced to the disk while the next is computed, which saves a tenth."""
     with ThreadPoolExecutor(1) as finishing:
         last: Future[PartRecord] | None = None
         for part in parts:
-            finish = begin_part(part, job, model, report)
+            computed = compute_part(part, report, job, model)
             if last is not None:
                 yield last.result()
-            last = finishing.submit(finish)
+            last = finishing.submit(finish_part, job, *computed)
         if last is not None:
             yield last.result()
 
 
-def begin_part(part: Part, job: PartJob, model: Elmo, report: ProgressCallback) -> Callable[[], PartRecord]:
-    """Write a part's files to a temporary folder; return what finishes the part, for any thread to call."""
+def compute_part(part: Part, report: ProgressCallback, job: PartJob, model: Elmo) -> tuple[Path, PartRecord]:
+    """Write the files of a part to a temporary folder; return it, and the record of the part without its files."""
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=job.output / VECTORS.work))
     try:
-        return partial(finish_part, job, temporary, _write_files(part, job, model, temporary, report))
+        return temporary, _write_files(part, report, job, model, temporary)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def finish_part(job: PartJob, temporary: Path, record: PartRecord) -> PartRecord:
-    """Move the files of a part into the output folder, then write its record."""
-    try:
-        paths = sorted(temporary.iterdir())
-        record = replace(record, files=list(map(describe_output, paths)))
-        for path in paths:
-            sync(path)
-            path.replace(job.output / path.name)
-        sync(job.output)
-        write_part_record(job.output, record)
-        return record
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-
-
-def _write_files(part: Part, job: PartJob, model: Elmo, temporary: Path, report: ProgressCallback) -> PartRecord:
-    """Write the files of a part, and return its record without them."""
+def _write_files(part: Part, report: ProgressCallback, job: PartJob, model: Elmo, temporary: Path) -> PartRecord:
     embedder = RowEmbedder(model, job.settings)
     first_index = part.entries[0].index
-    num_written = num_vectors = words_reported = bytes_reported = 0
+    words_reported = bytes_reported = 0
 
     def report_up_to(num_bytes: int) -> None:
         nonlocal words_reported, bytes_reported
@@ -206,8 +186,6 @@ def _write_files(part: Part, job: PartJob, model: Elmo, temporary: Path, report:
     with part_format.write(part_format.path_in(temporary, part.number), embedder.layout) as add:
         for block in embedder.blocks(part.entries):
             add(block)
-            num_written += len(block.rows)
-            num_vectors += sum(block.counts)
             num_entries = block.rows[-1]["index"] - first_index + 1
             report_up_to(int(part.input_bytes * (num_entries / len(part.entries))))
     rejects = list_rejects(embedder.broken)
@@ -215,20 +193,34 @@ def _write_files(part: Part, job: PartJob, model: Elmo, temporary: Path, report:
     report_up_to(part.input_bytes)
     return PartRecord(
         identity=job.identity, number=part.number, first_index=first_index, num_rows=len(part.entries),
-        num_written=num_written, num_without_span=embedder.num_without_span, num_words=embedder.num_words,
-        num_vectors=num_vectors, input_bytes=part.input_bytes, rejects=rejects, files=[],
+        num_written=embedder.num_written, num_without_span=embedder.num_without_span, num_words=embedder.num_words,
+        num_vectors=embedder.num_vectors, input_bytes=part.input_bytes, rejects=rejects, files=[],
     )  # fmt: skip
 
 
+def finish_part(job: PartJob, temporary: Path, record: PartRecord) -> PartRecord:
+    """Move the files of a part into the output folder, then write its record."""
+    try:
+        paths = sorted(temporary.iterdir())
+        record = replace(record, files=[{"name": path.name, **record_file(path)} for path in paths])
+        for path in paths:
+            path.replace(job.output / path.name)
+        sync(job.output)
+        write_part_record(job.output, record)
+        return record
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
 class RowEmbedder:
-    """Computes blocks of rows, with resolved settings; counts their words and keeps the rows that are broken."""
+    """Computes blocks of rows, with resolved settings; counts them and keeps the rows that are broken."""
 
     def __init__(self, model: Elmo, settings: VectorSettings) -> None:
         self._model, self._settings = model, settings
         self._only_words = frozenset(settings.only_words)
         self.layout = make_layout(model, settings)
         self.broken: list[Entry] = []
-        self.num_words = self.num_without_span = 0
+        self.num_words = self.num_without_span = self.num_written = self.num_vectors = 0
 
     def blocks(self, entries: Iterable[Entry]) -> Iterator[Block]:
         """Yield the rows in order, some at a time; with a carried state one by one."""
@@ -288,20 +280,27 @@ class RowEmbedder:
         return sorted(spans)
 
     def _make_block(self, rows: list[dict[str, Any]]) -> Block:
+        vectors, counts = self._embed(rows)
+        self.num_written += len(rows)
+        self.num_vectors += sum(counts)
+        return Block(rows, counts, store_vectors(vectors, self._settings.dtype))
+
+    def _embed(self, rows: list[dict[str, Any]]) -> tuple[npt.NDArray[np.float32], list[int]]:
+        """Return the vectors of rows in one array, and the number of vectors of each row."""
         settings, layers = self._settings, cast(Any, self._settings.layers)
         words = [row["words"] for row in rows]
         if settings.unit == "sentences":
             vectors = self._model.encode(
                 words, pooling=settings.pooling, normalize_embeddings=settings.normalize, layers=layers
             )
-            return Block(rows, [1] * len(rows), store_vectors(vectors, settings.dtype))
+            return vectors, [1] * len(rows)
         if settings.unit == "spans":
             arrays = self._model.embed_spans(words, [row["spans"] for row in rows], layers=layers)
         else:
             embedded = self._model.embed(words, layers=layers)
             # All layers: (T, L+1, 2D).
             arrays = [array.transpose(1, 0, 2) if array.ndim == 3 else array for array in embedded]
-        return Block(rows, list(map(len, arrays)), store_vectors(np.concatenate(arrays), settings.dtype))
+        return np.concatenate(arrays), list(map(len, arrays))
 
 
 class _RowError(Exception):
