@@ -14,8 +14,10 @@ from typing import Any
 
 from elmo import Elmo
 from elmo.analysis import CorpusIndex, build_index, find_neighbors
-from elmo.analysis.layers import embed_layers, normalize
+from elmo.analysis.layers import embed_layers
 from elmo.analysis.occurrences import read_query
+from elmo.inference.context import normalize
+from elmo.vectors.folder import INDEX
 
 QUERIES = (
     "made a spectacular [play] on the ground ball",
@@ -45,15 +47,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model")
     parser.add_argument("--corpus", nargs="*", default=[])
-    parser.add_argument("--layer", action="append", help="As in elmo neighbors --build; may be repeated.")
+    parser.add_argument("--layers", help="as in elmo neighbors --build")
     parser.add_argument("--index", type=Path, required=True)
     options = parser.parse_args()
     model = TimedModel.from_pretrained(options.model)
-    path = options.index / BUILDING
+    path = options.index / INDEX / BUILDING
     if options.corpus:
         building = measure_building(model, options)
-        if building["num_words"]:
-            path.write_text(json.dumps(building), encoding="utf-8")
+        path.write_text(json.dumps(building), encoding="utf-8")
     building = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if building:
         print_building(building)
@@ -62,7 +63,7 @@ def main() -> None:
 
 def measure_building(model: TimedModel, options: argparse.Namespace) -> dict[str, Any]:
     started, cpu_started = time.perf_counter(), time.process_time()
-    built = build_index(model, options.index, options.corpus, layers=options.layer, model_name=options.model)
+    built = build_index(model, options.index, options.corpus, layers=options.layers, model_name=options.model)
     return {
         "num_words": built.num_occurrences,
         "build_seconds": time.perf_counter() - started,
@@ -98,9 +99,9 @@ def measure_searches(model: Elmo, folder: Path) -> dict[str, Any]:
         for query in QUERIES * REPEATS:
             occurrence = read_query(query)
             started = time.perf_counter()
-            vectors = embed_layers(model, [occurrence], (0, *index.manifest.layers))
+            vectors = embed_layers(model, [occurrence], (0, *index.layers))
             embedded = time.perf_counter()
-            for layer in index.manifest.layers:
+            for layer in index.layers:
                 index.search(normalize(vectors[layer][0]), layer, word=occurrence.word, words=words, top_k=30)
             index.search_words(normalize(vectors[0][0]), exclude=[occurrence.word], top_k=30)
             ended = time.perf_counter()
@@ -111,7 +112,7 @@ def measure_searches(model: Elmo, folder: Path) -> dict[str, Any]:
         milliseconds[words] = {"search": medians[0], "query": medians[1], "slowest_query": max(whole)}
     return {
         "num_occurrences": index.num_occurrences,
-        "num_layers_indexed": len(index.manifest.layers),
+        "num_layers_indexed": len(index.layers),
         "index_bytes": size,
         "opening_milliseconds": 1000 * opening_seconds,
         "first_query_milliseconds": 1000 * first_seconds,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo.analysis import find_occurrences, induce_senses, map_senses
-from elmo.analysis.layers import normalize
+from elmo.inference.context import normalize
 from elmo.tasks.examples import SenseSentence, SenseTarget
 from elmo.tasks.probes import probe_senses
 from tests.cli.conftest import Run, run  # noqa: F401

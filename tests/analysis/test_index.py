@@ -1,7 +1,6 @@
 """An index returns the same results as a scan of the text, and a killed build can be resumed."""
 
 import json
-import os
 import shutil
 from pathlib import Path
 
@@ -12,8 +11,8 @@ from filelock import FileLock
 from elmo import CheckpointError, ConfigError, InputError
 from elmo.analysis import CorpusIndex, build_index, find_neighbors
 from elmo.analysis import index as building
-from elmo.analysis.index import VectorFile, write_vectors
-from elmo.analysis.layers import normalize
+from elmo.analysis.vector_file import VectorFile, write_vectors
+from elmo.inference.context import normalize
 from elmo.vectors import VectorSettings, embed_files
 
 QUERY = "We want to [play] in the garden"
@@ -21,6 +20,10 @@ QUERY = "We want to [play] in the garden"
 
 def cosines(found):
     return [each.cosine for layer in found.layers for each in layer.neighbors]
+
+
+def list_files(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
 
 
 @pytest.fixture
@@ -104,38 +107,83 @@ def test_a_killed_build_continues_and_ends_as_an_uninterrupted_one(model, texts,
     monkeypatch.setattr(building, name, die_later)
     with pytest.raises(KeyboardInterrupt):
         build_index(model, folder, texts)
-    (folder / ".search.saving-1").mkdir()  # as a process that was killed leaves it
+    (folder / ".index.saving-1").mkdir(parents=True)  # as a process that was killed leaves it
     monkeypatch.setattr(building, name, original)
     resumed = build_index(model, folder, texts)
-    assert resumed.manifest == whole.manifest
-    assert sorted(path.name for path in folder.iterdir()) == sorted(path.name for path in whole.folder.iterdir())
+    assert resumed.layers == whole.layers and resumed.num_occurrences == whole.num_occurrences
+    assert list_files(folder) == list_files(whole.folder)
     for word in ("bank", "play", "Number", "5"):
         assert resumed.find_occurrences(word, max_occurrences=999) == whole.find_occurrences(word, max_occurrences=999)
 
 
 def test_a_resumed_build_embeds_nothing_twice(model, texts, tmp_path, monkeypatch):
+    folder = tmp_path / "index"
     with monkeypatch.context() as patched:
         patched.setattr(building, "write_vectors", None)
         with pytest.raises(TypeError):
-            build_index(model, tmp_path / "index", texts)
-    (folder,) = (tmp_path / "index").glob("vectors-*")
+            build_index(model, folder, texts)
     time = (folder / "manifest.json").stat().st_mtime_ns
-    build_index(model, tmp_path / "index", texts)
+    build_index(model, folder, texts)
     assert (folder / "manifest.json").stat().st_mtime_ns == time
+    time = (folder / "index" / "index.json").stat().st_mtime_ns
+    build_index(model, folder, texts)
+    build_index(model, folder)
+    assert (folder / "index" / "index.json").stat().st_mtime_ns == time
 
 
-def test_a_vectors_folder_is_read_and_not_embedded_again(model, texts, tmp_path, monkeypatch):
-    embed_files(model, texts, tmp_path / "vectors", VectorSettings(layers="all", split="sentences"))
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_vectors_folder_is_read_and_not_embedded_again(model, texts, tmp_path, monkeypatch, dtype):
+    embed_files(model, texts, tmp_path / "vectors", VectorSettings(layers="all", split="sentences", dtype=dtype))
     whole = build_index(model, tmp_path / "whole", texts)
     monkeypatch.setattr(building, "embed_files", None)
-    index = build_index(model, tmp_path / "index", [str(tmp_path / "vectors")])
-    assert index.manifest.layers == whole.manifest.layers and index.num_occurrences == whole.num_occurrences
+    index = build_index(model, tmp_path / "vectors")
+    assert index.layers == whole.layers == (1, 2) and index.num_occurrences == whole.num_occurrences
     one, other = (find_neighbors(model, QUERY, each, top_k=5) for each in (index, whole))
     assert cosines(one) == pytest.approx(cosines(other), abs=0.01)
     assert [each.source for each in (n.occurrence.sentence for n in one.layers[0].neighbors)] == [
         each.occurrence.sentence.source for each in other.layers[0].neighbors
     ]
-    assert build_index(model, tmp_path / "index", [str(tmp_path / "vectors")]).manifest == index.manifest
+
+
+@pytest.mark.parametrize(("layers", "stored"), [("top", (2,)), (-1, (2,)), ("1", (1,)), ("average", ("average",))])
+def test_an_index_has_the_layer_that_was_chosen(model, texts, tmp_path, layers, stored):
+    index = build_index(model, tmp_path / "index", texts, layers=layers)
+    assert index.layers == stored
+    assert [layer.layer for layer in find_neighbors(model, QUERY, index).layers] == [*stored]
+
+
+def test_rejected_rows_and_rows_of_words_keep_their_places(model, tmp_path):
+    rows = ['{"words": ["a", "bank"]}', "{", '{"text": ""}', '{"text": "The  bank!"}', '{"text": "by the bank"}']
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{row}\n" for row in rows))
+    files = [tmp_path / "one.jsonl", tmp_path / "two.jsonl"]
+    embed_files(model, files, tmp_path / "vectors", VectorSettings(layers="top", part_bytes=10), on_error="reject")
+    occurrences, _ = build_index(model, tmp_path / "vectors").find_occurrences("bank", max_occurrences=9)
+    assert [(each.sentence.source, each.sentence.number, each.mark()) for each in occurrences] == [
+        (str(file), number, text)
+        for file in files
+        for number, text in enumerate(["a [bank]", "The [bank]!", "by the [bank]"])
+    ]
+
+
+def test_new_vectors_have_no_index(model, texts, index):
+    Path(texts[0]).write_text("Another bank\n")
+    with pytest.raises(InputError, match="its input files are not those given now"):
+        build_index(model, index.folder, texts)
+    embed_files(model, texts, index.folder, VectorSettings(layers="top"), force=True)
+    with pytest.raises(CheckpointError, match="has no index; build it with elmo neighbors --build "):
+        CorpusIndex(index.folder)
+    rebuilt = build_index(model, index.folder, texts, force=True)
+    assert rebuilt.find_occurrences("another", max_occurrences=9).num_found == 1
+
+
+def test_the_index_of_other_vectors_is_refused_and_built_again(model, texts, index, tmp_path):
+    other = build_index(model, tmp_path / "other", texts, layers="top")
+    shutil.rmtree(other.folder / "index")
+    shutil.copytree(index.folder / "index", other.folder / "index")
+    with pytest.raises(CheckpointError, match="is damaged or that of other vectors; build it again"):
+        CorpusIndex(other.folder)
+    assert build_index(model, other.folder).layers == (2,)
 
 
 def test_vectors_that_no_index_can_use_are_refused(model, tiny_model, texts, tmp_path):
@@ -144,39 +192,40 @@ def test_vectors_that_no_index_can_use_are_refused(model, tiny_model, texts, tmp
     embed_files(tiny_model, texts, tmp_path / "other", VectorSettings(layers="all"))
     for name, message in (
         ("sentences", "an index needs those of words"), ("concat", "has the layers 'concat'"),
-        ("other", "was made with another model"),
+        ("other", "was built with another model"), ("none", "holds no finished vectors"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
-            build_index(model, tmp_path / "index", [str(tmp_path / name)])
-    assert not (tmp_path / "index").exists()
+            build_index(model, tmp_path / name)
+        assert not (tmp_path / name / "index").exists()
 
 
 def test_mismatched_indexes_are_rejected(model, tiny_model, texts, index, tmp_path):
     folder = index.folder
-    for changes in ({"model": tiny_model}, {"layers": ["average"]}):
-        with pytest.raises(InputError, match="has another model, text, layers or settings"):
-            build_index(**{"model": model, "folder": folder, "names": texts, **changes})
+    for changes, message in (
+        ({"model": tiny_model}, "content_hash was"), ({"layers": "average"}, 'layers was "all" and is now "average"'),
+        ({"layers": 0}, "Layer 0, the words without sentences, is in every index"),
+        ({"files": None, "layers": "all"}, "decide how files are embedded"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            build_index(**{"model": model, "folder": folder, "files": texts, **changes})
     with pytest.raises(InputError, match="does not have the layer average, only 1, 2"):
         find_neighbors(model, QUERY, index, layers=["average"])
     with pytest.raises(InputError, match="is several words, but words='same' compares single ones"):
         find_neighbors(model, "the [old theatre]", index, words="same")
-    with Path(texts[0]).open("a") as file:
-        file.write("more\n")
-    with pytest.raises(InputError, match="its input files are not those given now"):
-        build_index(model, folder, texts)
-    with pytest.raises(InputError, match="exists and is not an index"):
-        build_index(model, tmp_path, texts)
-    with pytest.raises(CheckpointError, match="is not an index of occurrences"):
+    with pytest.raises(InputError, match="was built with another model, the default model of another version"):
+        index.check_model(tiny_model)
+    with pytest.raises(InputError, match="holds no finished vectors"):
         CorpusIndex(tmp_path / "nothing")
 
 
 def test_a_second_build_is_refused_and_does_not_open_the_first_ones_lock(model, texts, tmp_path):
-    (tmp_path / "index").mkdir()
-    with FileLock(tmp_path / "index" / ".lock"):  # as a build has it before its first segment
+    embed_files(model, texts, tmp_path / "index", VectorSettings(layers="all"))
+    (tmp_path / "index" / ".job").mkdir()
+    with FileLock(tmp_path / "index" / ".job" / ".lock"):  # as another process that builds has it
         for _ in range(2):
-            with pytest.raises(InputError, match="Another process is building"):
-                build_index(model, tmp_path / "index", texts)
-    assert build_index(model, tmp_path / "index", texts).manifest.num_occurrences
+            with pytest.raises(InputError, match="Another run is writing to"):
+                build_index(model, tmp_path / "index")
+    assert build_index(model, tmp_path / "index").num_occurrences
 
 
 def test_an_empty_corpus_is_reported(model, texts, tmp_path):
@@ -196,7 +245,8 @@ def test_one_occurrence(model, tmp_path, capfd):
 
 
 def test_missing_vectors_are_reported(model, index):
-    shutil.rmtree(index.folder / index.manifest.folders[0][0])
+    (index.folder / "part-00000.vectors.npy").unlink()
+    (index.folder / "part-00000.rows.jsonl").unlink()
     with pytest.raises(CheckpointError, match=r"damaged .* build the index again"):
         find_neighbors(model, QUERY, CorpusIndex(index.folder))
 
@@ -233,80 +283,38 @@ def test_a_hundred_thousand_vectors_are_searched_well_in_few_cells(tmp_path):
     )
 
 
-def test_the_manifest_describes_the_index(index):
-    manifest = json.loads((index.folder / "manifest.json").read_text())
-    assert manifest["format"] == "modern-elmo-index"
-    assert manifest["layers"] == [1, 2]
-    assert manifest["num_occurrences"] == index.num_occurrences and len(manifest["folders"]) == 1
-
-
-def test_a_folder_of_a_build_that_was_killed_is_started_again(model, texts, tmp_path):
-    (tmp_path / "index").mkdir()
-    (tmp_path / "index" / ".lock").touch()
-    (tmp_path / "index" / ".manifest.json.saving-12345").write_text("{")
-    (tmp_path / "index" / ".search.saving-12345").mkdir()
-    index = build_index(model, tmp_path / "index", texts)
-    names = sorted(path.name for path in index.folder.iterdir())
-    assert [name for name in names if not name.startswith("vectors-")] == [
-        ".lock",
-        "manifest.json",
-        "search",
-    ]
-
-
 def test_a_build_removes_nothing_that_only_looks_like_its_own(model, texts, tmp_path):
-    for name in ("search", "vectors-all"):
+    for name in ("index", "part-00000.vectors.npy"):
         folder = tmp_path / name / "index"
         (folder / name).mkdir(parents=True)
         (folder / name / "thesis.tex").touch()
-        with pytest.raises(InputError, match="exists and is not an index"):
+        with pytest.raises(InputError, match="holds other files"):
             build_index(model, folder, texts)
         assert (folder / name / "thesis.tex").exists()
-
-
-@pytest.mark.needs("fork")
-def test_an_index_without_words_yet_is_reported(model, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr(building, "embed_files", lambda *all, **options: os._exit(0))
-    if (child := os.fork()) == 0:
-        build_index(model, tmp_path / "index", texts)
-    os.waitpid(child, 0)
-    with pytest.raises(CheckpointError, match="is an index without words"):
-        CorpusIndex(tmp_path / "index")
-    monkeypatch.undo()
-    assert build_index(model, tmp_path / "index", texts).num_occurrences > 0
 
 
 @pytest.mark.parametrize("damage", ["empty", "cut", "other"])
 @pytest.mark.parametrize(
     "name",
-    ["rows.npy", "words.json", "word_ids.npy", "layer-0.faiss", "layer-1.faiss"],
+    ["index.json", "rows.npy", "words.json", "word_ids.npy", "layer-0.faiss", "layer-1.faiss"],
 )
 def test_every_damaged_file_of_an_index_is_reported(model, index, name, damage):
-    path = index.folder / index.manifest.search / name
+    whole = find_neighbors(model, QUERY, index, words="same")
+    path = index.folder / "index" / name
     content = path.read_bytes()
     changed = {"empty": b"", "cut": content[: len(content) // 2], "other": b"[1, 2]"}
+    path.unlink()  # `index` has it mapped
     path.write_bytes(changed[damage])
-    with pytest.raises(CheckpointError, match=r"damaged .* build the index again"):
+    with pytest.raises(CheckpointError, match=r"damaged .* build (it|the index) again"):
         find_neighbors(model, QUERY, CorpusIndex(index.folder), words="same")
+    assert find_neighbors(model, QUERY, build_index(model, index.folder), words="same") == whole
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"search": 3},
-        {"folders": [{"vectors": "x"}]},
-        {"layers": 7},
-        {"model": 3},
-        {"reading": 1},
-        {"reading": {"split": "words"}},
-        {"folders": [1]},
-        {"folders": 1},
-    ],
-)
-def test_a_manifest_that_no_index_has_is_reported(index, changes):
-    path = index.folder / "manifest.json"
+@pytest.mark.parametrize("changes", [{"layers": 7}, {"model": 3}, {"version": 5}, {"vectors": None}])
+def test_a_description_that_no_index_has_is_reported(index, changes):
+    path = index.folder / "index" / "index.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    with pytest.raises(CheckpointError, match="manifest.json is damaged "):
+    with pytest.raises(CheckpointError, match="is damaged or that of other vectors; build it again"):
         CorpusIndex(index.folder)
 
 
@@ -324,8 +332,7 @@ def test_a_full_disk_is_reported_when_vectors_are_written(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_an_index_of_another_version_has_to_be_built_again(index):
-    path = index.folder / "manifest.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "version": 2}))
-    with pytest.raises(CheckpointError, match="is an index of version 2, not"):
-        CorpusIndex(index.folder)
+def test_an_index_of_an_earlier_version_has_to_be_built_again(tmp_path):
+    (tmp_path / "manifest.json").write_text('{"format": "modern-elmo-index", "version": 5}')
+    with pytest.raises(CheckpointError, match="is an index of an earlier version; build one in a new folder"):
+        CorpusIndex(tmp_path)

@@ -55,10 +55,30 @@ def test_a_missing_word_is_reported(run: Run, index):
 
 
 def test_building_an_index_again_changes_nothing(run: Run, index, text, model_folder):
-    manifest = (index / "manifest.json").read_bytes()
+    files = {path: path.stat().st_mtime_ns for path in index.rglob("*")}
     arguments = ("neighbors", "--build", index, "--corpus", text, "-m", model_folder, "--split", "lines")
-    assert json.loads(run(*arguments, "--json").out)["num_occurrences"] == 19
-    assert (index / "manifest.json").read_bytes() == manifest
+    built = json.loads(run(*arguments, "--json").out)
+    assert built == {"num_occurrences": 19, "layers": [1, 2], "model": str(model_folder)}
+    assert {path: path.stat().st_mtime_ns for path in index.rglob("*")} == files
+
+
+def test_other_texts_replace_an_index_by_force(run: Run, index, text, model_folder):
+    text.write_text("a bank\n")
+    arguments = ("neighbors", "--build", index, "--corpus", text, "-m", model_folder, "--split", "lines")
+    assert "choose another folder, or use --force to replace it" in run(*arguments).message()
+    answer = run(*arguments, "--force", "--layers", "top")
+    assert answer.out == f"{index} has 2 occurrences; layers: 2.\n"
+
+
+def test_a_folder_of_vectors_is_indexed_where_it_is(run: Run, text, tmp_path, model_folder):
+    vectors = tmp_path / "vectors"
+    assert run("embed", text, "-m", model_folder, "--layers", "1", "-o", vectors).code == 0
+    search = ("neighbors", "the [bank] of England", "--corpus", vectors, "--json")
+    assert run(*search).message() == f"{vectors} has no index; build it with elmo neighbors --build {vectors}."
+    built = run("neighbors", "--build", vectors, "-m", model_folder)
+    assert built.out == f"{vectors} has 19 occurrences; layers: 1.\n"
+    assert [layer["layer"] for layer in json.loads(run(*search).out)["layers"]] == [1]
+    assert "verified" in run("info", vectors).out
 
 
 def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
@@ -77,8 +97,10 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
     [
         (["a [b]"], "No corpus was given"),
         (["--corpus", "x.txt"], "Give a sentence with one [marked] word"),
-        (["--build", "i"], "No corpus was given"),
-        (["a [b]", "--build", "i", "--corpus", "x.txt"], "or --build INDEX"),
+        (["--build", "i"], "i holds no finished vectors"),
+        (["--build", "i", "--split", "lines"], "name the files, or leave them out"),
+        (["--build", "i", "--corpus", "x.txt", "--layers", "1", "--layers", "2"], "give --layers once"),
+        (["a [b]", "--build", "i", "--corpus", "x.txt"], "or --build FOLDER"),
         (["a [b]", "--corpus", "nothing.txt"], "No such file: 'nothing.txt'"),
         (["a [b]", "--corpus", "-"], "can be read only once"),
     ],

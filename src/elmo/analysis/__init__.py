@@ -1,7 +1,7 @@
-"""What a model and its training know, in numbers and pictures.
+"""What the vectors of a model know of words: similarity, neighbors, senses, and pictures of them.
 
 from elmo import Elmo, analysis
-index = analysis.build_index(Elmo.from_pretrained(), "index", ["texts.txt"])
+index = analysis.build_index(Elmo.from_pretrained(), "vectors", ["texts.txt"])
 
 The names in __init__.pyi are loaded when used.
 """

@@ -95,9 +95,3 @@ def group_layers(keys: Sequence[LayerKey]) -> dict[LayerKey | Literal["all"], li
 def name_layer(key: LayerKey) -> str:
     """Return the heading of a layer."""
     return {"average": "average of the layers", "meaning": "meaning"}.get(str(key), f"layer {key}")
-
-
-def normalize(vectors: Array) -> Array:
-    """Return the vectors scaled to length 1; zero vectors stay zero."""
-    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from elmo.analysis.index import CorpusIndex
-from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, normalize, settings_for
+from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, settings_for
 from elmo.analysis.occurrences import (
     Corpus,
     CorpusSentence,
@@ -26,6 +26,7 @@ from elmo.analysis.occurrences import (
 )
 from elmo.analysis.segmentation import Cohesion, is_function_word, measure_cohesion
 from elmo.errors import InputError
+from elmo.inference.context import normalize
 from elmo.model import Elmo
 from elmo.text.sentence_input import Sentence, WordIndex
 
@@ -95,14 +96,13 @@ def find_neighbors(
     if top_k < 1:
         raise InputError(f"top_k is {top_k}; it must be at least 1.")
     if isinstance(corpus, CorpusIndex):
-        reading = corpus.manifest.reading
-        keys = choose_layers(layers or corpus.manifest.layers, model)
+        on_spaces, keys = corpus.split_on_spaces, choose_layers(layers or corpus.layers, model)
         corpus.check_layers(keys)
     else:
         reading = settings_for(model, reading)
-        keys = choose_layers(layers, model)
+        on_spaces, keys = reading.split_on_spaces, choose_layers(layers, model)
     keys = tuple(key for key in keys if key != 0)
-    query = read_query(sentence, index, tokenization=model.tokenization, on_spaces=reading.split_on_spaces)
+    query = read_query(sentence, index, tokenization=model.tokenization, on_spaces=on_spaces)
     is_phrase = query.end - query.start > 1
     is_run = is_phrase and model.tokenization.reads_characters  # of characters
     if words != "any" and is_phrase and not is_run:

@@ -5,7 +5,7 @@ Text is read as `elmo prepare` reads it: plain text, JSON lines or Parquet, comp
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -109,16 +109,19 @@ class Occurrences(NamedTuple):
     num_found: int
 
 
-def join_words(
-    words: Sequence[str], source: str, number: int, join: Callable[[Sequence[str]], str] = " ".join
-) -> CorpusSentence:
-    """Return the sentence of words whose original text is unknown, by default with a space between them."""
-    text, offsets, at = join(words), [], 0
+def place_words(words: Sequence[str], text: str, source: str, number: int) -> CorpusSentence:
+    """Return the sentence of words that stand in a text in this order."""
+    offsets, end = [], 0
     for word in words:
-        at = text.index(word, at)
-        offsets.append((at, at + len(word)))
-        at += len(word)
+        start = text.index(word, end)
+        end = start + len(word)
+        offsets.append((start, end))
     return CorpusSentence(text, tuple(offsets), source, number)
+
+
+def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence:
+    """Return the sentence of words whose original text is unknown, with a space between them."""
+    return place_words(words, " ".join(words), source, number)
 
 
 def read_query(
@@ -140,8 +143,8 @@ def read_query(
         # The given words become the letters that the texts to compare with consist of.
         letters = [[letter.text for letter in tokenizer(word)] or [word] for word in words]
         start, end = sum(map(len, letters[:start])), sum(map(len, letters[:end]))
-        joined = join_words([*itertools.chain(*letters)], QUERY_SOURCE, 0, tokenization.join)
-        return Occurrence(joined, start, end)
+        tokens = [*itertools.chain(*letters)]
+        return Occurrence(place_words(tokens, tokenization.join(tokens), QUERY_SOURCE, 0), start, end)
     if index is None:
         (mark,) = find_marks(sentence)
         sentence = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from elmo.analysis.layers import Array, choose_layer, embed_layers, normalize
+from elmo.analysis.layers import Array, choose_layer, embed_layers
 from elmo.analysis.occurrences import Occurrence, is_same_word
 from elmo.errors import InputError
 from elmo.extras import require
+from elmo.inference.context import normalize
 from elmo.model import Elmo
 
 FEWEST_OCCURRENCES = 10  # below, senses are not looked for

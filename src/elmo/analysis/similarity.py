@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer, normalize
+from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words, read_query
 from elmo.analysis.style import drawing, ink_on, shades
 from elmo.errors import InputError
+from elmo.inference.context import normalize
 from elmo.inference.layers import Layers, cosine
 from elmo.language import translate
 from elmo.model import Elmo

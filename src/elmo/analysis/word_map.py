@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer, normalize
+from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer
 from elmo.analysis.occurrences import Occurrence, is_same_word, read_query
 from elmo.analysis.segmentation import Cohesion, measure_cohesion
 from elmo.analysis.senses import find_clusters
 from elmo.analysis.style import COLORS, MARKERS, SOFT_INK, drawing
 from elmo.errors import InputError
 from elmo.extras import require
+from elmo.inference.context import normalize
 from elmo.language import translate
 from elmo.model import Elmo
 from elmo.text.sentence_input import Sentence

@@ -161,7 +161,7 @@ class ModelOptions(FilesOptions):
         if index is None or isinstance(index, list):
             name, check = self.model or choose_model(texts), None
         else:
-            name, check = self.model or index.manifest.model, index.check_model
+            name, check = self.model or index.model_name, index.check_model
         model = self.open_named(
             name, device=self.device, state=state, precision=self.precision, num_threads=num_threads or self.threads
         )

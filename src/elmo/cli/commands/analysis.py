@@ -99,12 +99,17 @@ def neighbors(
     sentence: str | None = argument("SENTENCE", "A sentence with one [marked] word.", None),
     *,
     corpus: CorpusOptions,
-    build: Path | None = option("--build INDEX", "Build an index of the corpus, or resume its build.", None),
+    build: Path | None = option(
+        "--build FOLDER",
+        "Index a folder of vectors; with --corpus, write the vectors of these files there first.",
+        None,
+    ),
     layers: options.Layers = None,
     match: Literal["any", "same", "other"] = option(
         "--match", "Words to find: any, only the same word, or only others.", "any"
     ),
     top_k: int = option("--top-k", "Number of neighbors per layer.", 10),
+    force: bool = option("--force", "With --build: replace the vectors of other files or settings.", False),
     json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
@@ -115,13 +120,13 @@ def neighbors(
     \b
     Examples:
       elmo neighbors "made a spectacular [play] on the ground ball" --corpus texts.txt
-      elmo neighbors --build index --corpus texts.txt.xz
-      elmo neighbors "signed to do a Broadway [play]" --corpus index --match same
+      elmo neighbors --build vectors --corpus texts.txt.xz
+      elmo neighbors "signed to do a Broadway [play]" --corpus vectors --match same
     """
     if (build is None) == (sentence is None):
-        raise InputError("Give a sentence with one [marked] word, or --build INDEX to build an index.")
+        raise InputError("Give a sentence with one [marked] word, or --build FOLDER to build an index.")
     if build is not None:
-        return _build(build, corpus, layers, model, json)
+        return _build(build, corpus, layers, model, force=force, as_json=json)
     assert sentence is not None
     from elmo.analysis import find_neighbors
 
@@ -133,18 +138,23 @@ def neighbors(
     print(to_json(result.to_dict()) if json else "\n".join(_describe_neighbors(result)))
 
 
-def _build(folder: Path, corpus: CorpusOptions, layers: list[str] | None, model: ModelOptions, as_json: bool) -> None:
+def _build(
+    folder: Path, corpus: CorpusOptions, layers: list[str] | None, model: ModelOptions, *, force: bool, as_json: bool
+) -> None:
     from elmo.analysis import build_index
 
+    if layers and len(layers) > 1:
+        raise InputError("An index has one layer, or all of them; give --layers once.")
     with resumable():
-        built = build_index(
-            model.open(), folder, corpus.files, layers=layers, reading=TextSettings(**corpus.reading),
-            model_name=model.model, show_progress_bar=True,
+        index = build_index(
+            model.open(), folder, corpus.corpus, layers=layers[0] if layers else None,
+            reading=TextSettings(**corpus.reading) if corpus.reading or corpus.corpus else None,
+            model_name=model.model, force=force, show_progress_bar=True,
         )  # fmt: skip
     if as_json:
-        print(to_json(built.manifest.to_dict()))
+        print(to_json({"num_occurrences": index.num_occurrences, "layers": index.layers, "model": index.model_name}))
         return
-    say(f"{folder} has {built.num_occurrences:,} occurrences; layers: {', '.join(map(str, built.manifest.layers))}.")
+    say(f"{folder} has {index.num_occurrences:,} occurrences; layers: {', '.join(map(str, index.layers))}.")
 
 
 def _describe_neighbors(result: "Neighbors") -> Iterator[str]:
