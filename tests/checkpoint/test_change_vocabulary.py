@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from elmo import Elmo
-from elmo.checkpoint.derived import change_vocabulary
 from elmo.checkpoint.folder import read_folder, write_folder
+from elmo.checkpoint.vocabulary import change_vocabulary
 from tests.conftest import refused
 from tests.language_models import (
     SPECIAL,

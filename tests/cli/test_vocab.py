@@ -3,8 +3,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmo.checkpoint.derived import change_vocabulary
 from elmo.checkpoint.folder import read_folder
+from elmo.checkpoint.vocabulary import change_vocabulary
 from tests.cli.conftest import Run
 from tests.language_models import SPECIAL, VOCABULARY, make_language_model
 

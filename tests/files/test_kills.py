@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from elmo.checkpoint import average, change_vocabulary, open_checkpoint, write_folder
+from elmo.checkpoint import change_vocabulary, open_checkpoint, write_folder
 from elmo.checkpoint.components import ContextLayer
 from elmo.checkpoint.formats import hdf5
 from elmo.checkpoint.weights import content_hash
@@ -103,14 +103,13 @@ def test_models_are_old_or_new_whenever_their_writer_is_killed(models, tmp_path)
     hdf5_model = replace(new, context=None, aliases={}, word_counts=None)
     output = tmp_path / "out"
     words = [*VOCABULARY[:-1], "fish", VOCABULARY[-1]]
-    same, plain = make_language_model(seed=5).checkpoint(), make_language_model().checkpoint()
+    plain = make_language_model().checkpoint()
     writers = {
         "save": (lambda: write_folder(new, output), before),
         "save to a new folder": (lambda: write_folder(new, output), None),
         "save without lists": (lambda: write_folder(plain, output), before),
         "convert": (lambda: write_folder(new, output, storage="float16"), None),
         "convert to HDF5": (lambda: hdf5.write_hdf5(hdf5_model, output), None),
-        "average": (lambda: write_folder(average([same, replace(old, context=None)]), output), before),
         "vocab": (lambda: write_folder(change_vocabulary(old, words), output), before),
         "fuse": (lambda: write_folder(replace(old, context=new.context), output), before),
     }

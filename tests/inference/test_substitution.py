@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmo import Elmo
-from elmo.checkpoint.derived import change_vocabulary
+from elmo.checkpoint.vocabulary import change_vocabulary
 from elmo.inference.substitution import Substitute
 from tests.conftest import refused
 from tests.language_models import SPECIAL, VOCABULARY, expected_log_probabilities, make_language_model

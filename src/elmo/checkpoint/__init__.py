@@ -1,8 +1,8 @@
-"""What a saved model is, where it comes from, the formats of other programs, and models derived from others."""
+"""What a saved model is, where it comes from, the formats of other programs, and changes of its vocabulary."""
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.derived import average, change_vocabulary
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.open import open_checkpoint
+from elmo.checkpoint.vocabulary import change_vocabulary
 
-__all__ = ["Checkpoint", "average", "change_vocabulary", "open_checkpoint", "write_folder"]
+__all__ = ["Checkpoint", "change_vocabulary", "open_checkpoint", "write_folder"]

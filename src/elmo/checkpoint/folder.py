@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from elmo.checkpoint.card import read_card
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.components import ContextLayer, SentenceHead
-from elmo.checkpoint.location import as_path, read_file, read_json, read_lines
+from elmo.checkpoint.location import as_path, read_json, read_lines
 from elmo.checkpoint.tensors import Array, read_tensors, write_tensors
 from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, store
 from elmo.config import ContextConfig, ModelConfig, SentenceConfig
@@ -182,14 +183,6 @@ def _read_arrays(path: Path, expected_hash: object) -> dict[str, Array]:
             f"{expected_hash} and {metadata.get('content_hash')}); save or copy the model again."
         )
     return arrays
-
-
-def read_card(path: Path) -> str | None:
-    """Return the card; a file that is not text is not the model's."""
-    try:
-        return read_file(path).decode("utf-8") if path.is_file() else None
-    except UnicodeDecodeError:
-        return None
 
 
 def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None:

@@ -14,8 +14,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, get_args
 
+from elmo.checkpoint.card import read_card
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import CARD_FILE, is_model_folder, read_card, read_folder
+from elmo.checkpoint.folder import CARD_FILE, is_model_folder, read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
 from elmo.checkpoint.location import HDF5_SUFFIXES, check_expansion, check_file, unreadable
 from elmo.checkpoint.source import find_model

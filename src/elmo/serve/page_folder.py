@@ -19,7 +19,6 @@ import numpy as np
 from elmo.analysis import map_senses
 from elmo.checkpoint.checkpoint import SOFTMAX_PREFIXES, Checkpoint
 from elmo.checkpoint.components import ContextLayer
-from elmo.checkpoint.derived import change_vocabulary
 from elmo.checkpoint.folder import (
     CONFIG_FILE,
     FORMAT_NAME,
@@ -29,6 +28,7 @@ from elmo.checkpoint.folder import (
     list_entries,
 )
 from elmo.checkpoint.tensors import Array, write_tensors
+from elmo.checkpoint.vocabulary import change_vocabulary
 from elmo.checkpoint.weights import StoredWeights
 from elmo.config import EncoderConfig
 from elmo.errors import InputError

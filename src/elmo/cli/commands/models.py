@@ -78,8 +78,8 @@ def vocab(
         raise InputError("Give one of --vocabulary, a whole new vocabulary, and --add, words to append.")
     check_folder(output)
     from elmo.checkpoint import change_vocabulary
-    from elmo.checkpoint.derived import require_vocabulary
     from elmo.checkpoint.folder import write_folder
+    from elmo.checkpoint.vocabulary import require_vocabulary
 
     checkpoint = files.read(model)
     old = require_vocabulary(checkpoint)

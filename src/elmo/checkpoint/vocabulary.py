@@ -1,13 +1,12 @@
-"""A trained model -> a model derived from it without training: averaged, or with another vocabulary."""
+"""A model -> the same model with another vocabulary, without training."""
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
+from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint, name_words
 from elmo.checkpoint.weights import list_some
 from elmo.errors import InputError
@@ -16,39 +15,6 @@ from elmo.text.vocabulary import Vocabulary
 _SOFTMAXES = ("softmax", "right_to_left_softmax")
 _EMBEDDING = "tokens.words.weight"
 _COUNTED_WORDS = 10**9  # of the text that the counts of a changed vocabulary stand for
-_FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
-
-
-def average(checkpoints: Sequence[Checkpoint], shares: Sequence[float] | None = None) -> Checkpoint:
-    """Return the weighted mean of models with the same settings and words, with equal shares by default.
-
-    It is useful for checkpoints of one run, or models fine-tuned from a common ancestor: weights that were
-    initialized independently have nothing in common. The mean has no context layer and no
-    sentence head: those of a model fit its own layers only.
-    """
-    shares = [1.0] * len(checkpoints) if shares is None else list(shares)
-    if len(checkpoints) < 2 or len(shares) != len(checkpoints):
-        raise InputError(
-            f"{len(shares)} shares were given for {len(checkpoints)} models; give two models or more, and one share "
-            "for each."
-        )
-    if not all(0 <= share < float("inf") for share in shares) or not sum(shares):
-        raise InputError(f"The shares are {', '.join(map(str, shares))}; each must be 0 or more, and not all 0.")
-    first, *others = checkpoints
-    for number, other in enumerate(others, start=2):
-        if (other.config, other.vocabulary, other.characters) != (first.config, first.vocabulary, first.characters):
-            raise InputError(
-                f"Model {number} and the first one differ in their settings or words; only models fine-tuned from a "
-                "common ancestor can be averaged."
-            )
-    weights = {}
-    for name in first.weights:
-        mean = np.zeros(first.weights[name].shape)
-        for checkpoint, share in zip(checkpoints, shares, strict=True):
-            mean += checkpoint.weights[name].astype(np.float64) * (share / sum(shares))
-        weights[name] = mean.astype(np.float32)
-    card = derived_card(first.card, "averaging, which mixed its weights")
-    return replace(first, weights=weights, context=None, sentence=None, card=card)
 
 
 def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoint:
@@ -106,24 +72,3 @@ def require_vocabulary(checkpoint: Checkpoint) -> Vocabulary:
             "missing. Use a model trained with `elmo train`, or the TensorFlow checkpoint it was exported from."
         )
     return vocabulary
-
-
-def derived_card(card: str | None, origin: str) -> str | None:
-    """Return the card of a model made from another by `origin`: license and language hold, measurements do not."""
-    front = _FRONT_MATTER.match(card or "")
-    if card is None or front is None:
-        return None
-    title = re.search(r"^# (.+)$", card, re.MULTILINE)
-    name = title[1].strip() if title else "another model"
-    return (
-        f"{front[0]}# From {name}\n\nMade from {name} by {origin}. The license of {name} holds for these weights, its "
-        "measurements do not.\n"
-    )
-
-
-def card_field(card: str | None, name: Literal["language", "license"]) -> str | None:
-    """Return a field from the front matter of a card; of a list, its first item."""
-    front = _FRONT_MATTER.match(card or "")
-    pattern = rf"^{name}:[ \t]*(?:\n[ \t]*-[ \t]*|\[)?['\"]?([^'\"\n,\]]+)"
-    line = re.search(pattern, front[1], re.MULTILINE) if front else None
-    return line[1].strip() if line else None
