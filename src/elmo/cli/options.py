@@ -132,13 +132,11 @@ class FilesOptions:
         return open_checkpoint(name, format=cast("Format | None", self.format), local_files_only=self.local_files_only)
 
     def open_named(self, name: str | None, **settings: Any) -> "Elmo":
-        """Open a model to compute with; settings that are None have the default of Elmo.from_pretrained."""
+        """Open a model to compute with; the settings are those of Elmo.from_pretrained."""
         from elmo.model import Elmo
 
-        chosen = {name: value for name, value in settings.items() if value is not None}
-        return Elmo.from_pretrained(
-            name, format=cast("Format | None", self.format), local_files_only=self.local_files_only, **chosen
-        )
+        format = cast("Format | None", self.format)
+        return Elmo.from_pretrained(name, format=format, local_files_only=self.local_files_only, **settings)
 
 
 @dataclass(frozen=True)
@@ -151,23 +149,21 @@ class ModelOptions(FilesOptions):
     threads: Threads = None
 
     def open(
-        self, index: "CorpusIndex | list[str] | None" = None, *, texts: Sequence[str] = (), state: State = "zero",
+        self,
+        texts: Sequence[str] = (),
+        *,
+        default: str | None = None,
+        state: State = "zero",
         num_threads: int | None = None,
-    ) -> "Elmo":  # fmt: skip
-        """Open the model; without a name the one that an index was built with, or that fits the texts of the user.
-
-        An index needs its own model; a list of text files takes any.
-        """
-        if index is None or isinstance(index, list):
-            name, check = self.model or choose_model(texts), None
-        else:
-            name, check = self.model or index.model_name, index.check_model
-        model = self.open_named(
-            name, device=self.device, state=state, precision=self.precision, num_threads=num_threads or self.threads
+    ) -> "Elmo":
+        """Open the model; without --model the default, or else the one for the script of the user's texts."""
+        return self.open_named(
+            self.model or default or choose_model(texts),
+            device=self.device,
+            state=state,
+            precision=self.precision or "auto",
+            num_threads=num_threads or self.threads,
         )
-        if check is not None:
-            check(model)
-        return model
 
 
 @dataclass(frozen=True)
@@ -189,31 +185,33 @@ class CorpusOptions:
             raise InputError("No corpus was given; give an index or text files with --corpus.")
         return self.corpus
 
-    def open(self) -> "CorpusIndex | list[str]":
-        """Open the index, or return the names of text files after checking that they exist."""
+    def open(self, model: ModelOptions, text: str) -> "tuple[CorpusIndex | list[str], Elmo]":
+        """Open the index, or check that the text files exist; open the model of the index, or the one for a text."""
         from elmo.analysis.index import CorpusIndex, is_index
         from elmo.analysis.occurrences import find_corpus
 
         name, *others = self.files
         if others or not is_index(name):
             find_corpus(self.files)
-            return self.files
+            return self.files, model.open([text])
         if self.reading:
             raise InputError(
                 f"{name} is an index, whose text was read when it was built; leave out --split, --language, "
                 "--column and --split-on-spaces."
             )
-        return CorpusIndex(name)
+        index = CorpusIndex(name)
+        opened = model.open([text], default=index.model_name)
+        index.check_model(opened)
+        return index, opened
 
     def find(self, word: str, model: ModelOptions, max_occurrences: int, seed: int) -> "tuple[Occurrences, Elmo]":
         """Find the occurrences of a word in the corpus, and open the model."""
         from elmo.analysis import find_occurrences
         from elmo.analysis.layers import settings_for
 
-        corpus = self.open()
-        opened = model.open(corpus, texts=[word])
+        corpus, opened = self.open(model, word)
+        reading = settings_for(opened, TextSettings(**self.reading))
         occurrences = find_occurrences(
-            corpus, word, reading=settings_for(opened, TextSettings(**self.reading)),
-            max_occurrences=max_occurrences, seed=seed, show_progress_bar=True,
-        )  # fmt: skip
+            corpus, word, reading=reading, max_occurrences=max_occurrences, seed=seed, show_progress_bar=True
+        )
         return occurrences, opened

@@ -52,12 +52,12 @@ def similarity(
     if not is_marked:
         if by_layer or layers is not None:
             raise InputError("Whole sentences are compared by one vector each; mark a word in brackets to use layers.")
-        result = compare_texts(model.open(texts=sentences), sentences)
+        result = compare_texts(model.open(sentences), sentences)
     else:
         chosen = options.read_layers(layers)
         if chosen == "all":
             raise InputError("--layers is 'all', which has several vectors per word; use --by-layer to compare each.")
-        opened = model.open(texts=sentences)
+        opened = model.open(sentences)
         result = compare_words(opened, sentences, layers="all" if by_layer else chosen)
         if by_layer and opened.context is not None:
             meaning = compare_words(opened, sentences, layers="meaning").cosines
@@ -130,10 +130,10 @@ def neighbors(
     assert sentence is not None
     from elmo.analysis import find_neighbors
 
-    opened = corpus.open()
+    opened, elmo = corpus.open(model, sentence)
     result = find_neighbors(
-        model.open(opened, texts=[sentence]), sentence, opened, layers=layers, words=match,
-        top_k=top_k, reading=TextSettings(**corpus.reading), show_progress_bar=True,
+        elmo, sentence, opened, layers=layers, words=match, top_k=top_k, reading=TextSettings(**corpus.reading),
+        show_progress_bar=True,
     )  # fmt: skip
     print(to_json(result.to_dict()) if json else "\n".join(_describe_neighbors(result)))
 

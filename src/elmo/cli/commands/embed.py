@@ -62,7 +62,7 @@ class VectorOptions(ModelOptions):
         from elmo.vectors.embed import columns_of, resolve, write_file
 
         source = TextInput(self.inputs, self.text, output=path, kind=self.input_format, columns=columns_of(settings))
-        model = self.open(texts=source.texts, state=self.state)
+        model = self.open(source.texts, state=self.state)
         settings = resolve(settings, model)
         with source.rows("sentences", prints=path is None) as rows:
             entries = (Entry(index, 0, row) for index, row in enumerate(rows))

@@ -47,7 +47,7 @@ def score(
     from elmo.corpus.rows import Columns
 
     source = TextInput(inputs, text, columns=Columns(column))
-    elmo = model.open(texts=source.texts, state=state)
+    elmo = model.open(source.texts, state=state)
     indexes = count()
     with source.rows("sentences", prints=True) as rows:
         # Sentences of one batch start in the same state, so carrying it over needs batches of one.
@@ -78,7 +78,7 @@ def substitutes(
     Example:
       elmo substitutes "I was born in [Paris]" --top-k 5
     """
-    elmo = model.open(texts=[sentence])
+    elmo = model.open([sentence])
     words = elmo.substitutes(sentence, top_k=top_k, punctuation=punctuation, same_word=same_word)
     if json:
         listed = [{"word": word.word, "log_probability": round(word.log_probability, 6)} for word in words]

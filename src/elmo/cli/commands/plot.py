@@ -30,7 +30,7 @@ def similarity(
     from elmo.analysis.style import check_output
 
     check_output(output)
-    elmo = model.open(texts=[first, second])
+    elmo = model.open([first, second])
     words = [
         [word.text for word in elmo.tokenize(sentence, split_on_spaces=split_on_spaces)] for sentence in (first, second)
     ]
