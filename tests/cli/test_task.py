@@ -127,7 +127,7 @@ def test_a_comparison_prints_a_table(train, tmp_path):
         (["tagging", "--train", "bad.conll", "-o", "run", "--compare", "--fractions", "2"], "--fractions is '2'"),
         (["--resume", "nothing"], "is not a run that can be resumed"),
         (["--resume", "x", "--carry-bilm", "--cache", "y"], "so it takes no --cache, --carry-bilm"),
-        (["tagging", "--train", "bad.conll", "-o", "run", "--seeds", "2"], "need --compare"),
+        (["tagging", "--train", "bad.conll", "-o", "run", "--seeds", "2"], "--seeds needs --compare."),
         (
             ["tagging", "--train", "x.conll", "-o", "run", "--word-vectors", "v", "--word-features", "learned"],
             "--word-vectors is for pretrained words",

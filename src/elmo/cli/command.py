@@ -115,15 +115,14 @@ def _make_parameter(name: str, annotation: Any, default: Any) -> click.Parameter
     return parameter
 
 
-def given_flags(*, except_for: str) -> str:
-    """Return the options and arguments that the user gave to this command, except for those of a list, as text."""
+def list_given() -> list[str]:
+    """Return the flags of the options and the names of the arguments that the user gave to this command."""
     context = click.get_current_context()
-    given = [
+    return [
         parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.metavar)
         for parameter in context.command.params
         if parameter.name and context.get_parameter_source(parameter.name) == ParameterSource.COMMANDLINE
     ]
-    return ", ".join(flag for flag in given if flag not in except_for.split())
 
 
 def _derive_options(

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
-from elmo.cli.command import argument, option
+from elmo.cli.command import argument, list_given, option
 from elmo.corpus.settings import TextSettings
 from elmo.errors import InputError
 from elmo.language import translate
@@ -105,6 +105,12 @@ def read_changes(changes: Sequence[str] | None) -> dict[str, Any]:
         except tomllib.TOMLDecodeError:
             settings[name] = value
     return settings
+
+
+def check_resume(*allowed: str) -> None:
+    """Raise InputError if the user gave more than --resume and the `allowed` flags."""
+    if unused := [flag for flag in list_given() if flag not in ("--resume", *allowed)]:
+        raise InputError(f"--resume continues with the settings of the run, so it takes no {', '.join(unused)}.")
 
 
 def choose_model(texts: Sequence[str]) -> str | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from elmo.cli import options
-from elmo.cli.command import option
+from elmo.cli.command import list_given, option
 from elmo.cli.options import ModelOptions
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
@@ -31,11 +31,9 @@ class VectorOptions(ModelOptions):
     layers: options.LayerChoice = None
     state: options.StateChoice = "zero"
     input_format: Kind | None = option("--format", "Format of the input files.", None, shown="by the extension")
-    on_error: Literal["stop", "reject"] | None = option(
-        "", "Stop at invalid rows, or list them and continue.", None, shown="stop"
-    )
+    on_error: Literal["stop", "reject"] = option("", "Stop at invalid rows, or list them and continue.", "stop")
     workers: int | None = option("--workers N", "Folders: number of processes.", None, shown="one per two threads")
-    engine: Literal["local", "ray"] | None = option("", "Folders: local processes or Ray.", None, shown="local")
+    engine: Literal["local", "ray"] = option("", "Folders: local processes or Ray.", "local")
     address: str | None = option("--address ADDRESS", "Ray cluster, such as auto or ray://host:10001.", None)
     force: bool = option("--force", "Replace existing vectors in the folder.", False)
 
@@ -48,11 +46,10 @@ class VectorOptions(ModelOptions):
         reuse_large_blocks()
         if self.output is not None and is_folder(self.output):
             return self._write_folder(self.output, settings)
-        folder_only = [name for name in _FOLDER_ONLY if name in chosen or getattr(self, name, None)]
-        if folder_only:
+        if folder_only := [flag for flag in list_given() if flag in _FOLDER_ONLY]:
             raise InputError(
-                f"--{folder_only[0].replace('_', '-')} is for folders of vectors, but --output is not a folder; use a "
-                "name without an extension."
+                f"{folder_only[0]} is for folders of vectors, but --output is not a folder; use a name without an "
+                "extension."
             )
         self._write_file(check_output(self.output), settings)
 
@@ -87,10 +84,10 @@ class VectorOptions(ModelOptions):
         model = self.open(num_threads=num_threads, state=self.state)
         with resumable():
             vectors = embed_files(
-                model, files, output, settings, input_format=self.input_format, on_error=self.on_error or "stop",
+                model, files, output, settings, input_format=self.input_format, on_error=self.on_error,
                 num_workers=self.workers if on_ray else num_workers,
                 num_threads=self.threads if on_ray else num_workers * num_threads,
-                engine=self.engine or "local", address=self.address, force=self.force, show_progress_bar=True,
+                engine=self.engine, address=self.address, force=self.force, show_progress_bar=True,
             )  # fmt: skip
         counts = vectors.counts
         say(
@@ -101,7 +98,7 @@ class VectorOptions(ModelOptions):
             say(f"Rejected rows, see rejects.jsonl: {counts.num_rejected:,}.")
 
 
-_FOLDER_ONLY = ("file_format", "on_error", "workers", "engine", "address", "part_bytes", "force")
+_FOLDER_ONLY = ("--file-format", "--on-error", "--workers", "--engine", "--address", "--part-bytes", "--force")
 
 
 def embed(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from elmo.cli import options
-from elmo.cli.command import argument, given_flags, option
+from elmo.cli.command import argument, list_given, option
 from elmo.cli.options import read_pairs
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
@@ -38,10 +38,10 @@ Read = Annotated[dict[str, Any], ReadSettings, {"split_on_spaces": None}]
 class ComputingOptions:
     """How the biLM of a trained task is opened."""
 
-    bilm: Annotated[str | None, option("--bilm MODEL", "Location of the biLM, if it has moved since training.")] = None
-    precision: Annotated[
-        str | None, option("--precision PRECISION", "Precision of the frozen biLM.", shown="as in training")
-    ] = None
+    bilm: str | None = option("--bilm MODEL", "Location of the biLM, if it has moved since training.", None)
+    precision: str | None = option(
+        "--precision PRECISION", "Precision of the frozen biLM.", None, shown="as in training"
+    )
     device: options.Device = "cpu"
     threads: Threads = None
 
@@ -58,20 +58,16 @@ class ComputingOptions:
 class ComparisonOptions:
     """Which runs --compare consists of."""
 
-    variants: Annotated[
-        str,
-        option(
-            "--variants NAMES",
-            "Variants of --compare: baseline, top, learned, concat, output, both, tuned; for classification also "
-            "tfidf and pooled.",
-            shown="baseline, learned and, for classification, tfidf",
-        ),
-    ] = ""
-    seeds: Annotated[int, option("--seeds N", "Number of seeds of --compare, from --seed on.", min=1)] = 3
-    fractions: Annotated[str, option("--fractions NUMBERS", "Fractions of the training data of --compare.")] = "1"
-    keep_runs: Annotated[bool, option("--keep-runs", "Keep each run of --compare as a task, not only its scores.")] = (
-        False
+    variants: str = option(
+        "NAMES",
+        "Variants of --compare: baseline, top, learned, concat, output, both, tuned; for classification also tfidf "
+        "and pooled.",
+        "",
+        shown="baseline, learned and, for classification, tfidf",
     )
+    seeds: int = option("", "Number of seeds of --compare, from --seed on.", 3, min=1)
+    fractions: str = option("NUMBERS", "Fractions of the training data of --compare.", "1")
+    keep_runs: bool = option("", "Keep each run of --compare as a task, not only its scores.", False)
 
     def read(self, first_seed: int) -> "ComparisonSettings":
         """Return the settings of the comparison."""
@@ -87,6 +83,9 @@ class ComparisonOptions:
                 f"--fractions is {self.fractions!r}; give numbers above 0 and at most 1, as in 0.01,0.1,1."
             )
         return ComparisonSettings(names, tuple(range(first_seed, first_seed + self.seeds)), fractions)
+
+
+_COMPARISON_FLAGS = ("--variants", "--seeds", "--fractions", "--keep-runs")
 
 
 def tag(
@@ -176,8 +175,7 @@ def train(
 
     reuse_large_blocks()
     if resume is not None:
-        if unused := given_flags(except_for="--resume --json --threads"):
-            raise InputError(f"--resume continues with the settings of the run, so it takes no {unused}.")
+        options.check_resume("--json", "--threads")
         with resumable(lambda: _resuming(resume)):
             return _report(tasks.resume(resume, show_progress_bar=True), as_json=as_json)
     if family is None or train is None or output is None:
@@ -189,8 +187,8 @@ def train(
     files: dict[str, Any] = {"kind": family, "dev": dev, "test": test, "model": model, "output": output}
     files |= {"settings": changes, "options": _read_options(data, threads), "show_progress_bar": True}
     if not compare:
-        if compared != ComparisonOptions():
-            raise InputError("--variants, --seeds, --fractions and --keep-runs need --compare.")
+        if unused := [flag for flag in list_given() if flag in _COMPARISON_FLAGS]:
+            raise InputError(f"{unused[0]} needs --compare.")
         with resumable(lambda: _resuming(output)):
             return _report(tasks.train(train, **files), as_json=as_json)
     comparison = compared.read(changes.get("fit.seed", 0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from elmo.cli import options
-from elmo.cli.command import argument, given_flags, option
+from elmo.cli.command import argument, option
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
 from elmo.errors import InputError
@@ -56,8 +56,8 @@ def train(
     from elmo.checkpoint.source import RUN_FILE
     from elmo.pretrain import launch
 
-    if resume is not None and (unused := given_flags(except_for="--resume --device --threads")):
-        raise InputError(f"--resume continues with the settings of the run, so it takes no {unused}.")
+    if resume is not None:
+        options.check_resume("--device", "--threads")
     folder = output or resume
     if folder is None or (corpus or resume) is None:
         raise InputError("Give CORPUS and --output RUN for a new run, or --resume RUN to resume one.")
