@@ -190,10 +190,10 @@ def answer_examples(model: ServedModel, examples: Mapping[str, Any]) -> dict[str
     """
     elmo = model.elmo
     language = (describe_card(elmo)["language"] or "en")[:2]
-    own = examples.get(language, {"compare": [], "senses": []})
+    of_language = examples.get(language, {"compare": [], "senses": []})
     answers: dict[str, Any] = {"embed": {}, "substitutes": {}, "senses": {}}
     choices: list[LayerName] = ["all", "meaning"] if elmo.context is not None else ["all"]
-    for number, example in enumerate(own["compare"]):
+    for number, example in enumerate(of_language["compare"]):
         for sentence in example["sentences"]:
             text = sentence.replace("[", "").replace("]", "")
             if number == 0:
@@ -208,7 +208,7 @@ def answer_examples(model: ServedModel, examples: Mapping[str, Any]) -> dict[str
                 key = f"{text}\n{start}" if end == start + 1 else f"{sentence}\n"
                 substitutes = elmo.substitutes(sentence, top_k=SHOWN_SUBSTITUTES)
                 answers["substitutes"][key] = [asdict(substitute) for substitute in substitutes]
-    for example in own["senses"]:
+    for example in of_language["senses"]:
         senses = map_senses(elmo, example["sentences"], num_senses=example["num_senses"])
         answers["senses"]["\n".join([*example["sentences"], str(example["num_senses"])])] = senses.to_dict()
     return answers

@@ -108,12 +108,12 @@ def open_served(settings: Settings) -> Served:
     for entry in settings.models or (f"{DEFAULT_NAME}={DEFAULT_MODEL}", *others):
         name, source = split_name(entry)
         elmo = Elmo.from_pretrained(source, precision=settings.precision, **options)
-        _put(models, name, ServedModel(name, elmo, source=source), "models")
+        _add(models, name, ServedModel(name, elmo, source=source), "models")
         elmo.embed([["the"]])  # prepares the weights, so that no request has to
-    tasks: dict[str, Task | Tagger] = {**open_taggers(model.elmo for model in models.values())}
+    tasks: dict[str, Task | Tagger] = dict(open_taggers(model.elmo for model in models.values()))
     for entry in settings.tasks:
         name, source = split_name(entry)
-        _put(tasks, name, _open_task(source, models, settings.precision, options), "tasks")
+        _add(tasks, name, _open_task(source, models, settings.precision, options), "tasks")
     return Served(models, tasks)
 
 
@@ -137,10 +137,10 @@ def split_name(entry: str) -> tuple[str, str]:
     return Path(entry).name, entry
 
 
-def _put(known: dict[str, Any], name: str, value: Any, what: str) -> None:
-    if name in known:
-        raise ConfigError(f"Two {what} would have the name {name!r}; rename one, as in NAME={name}.")
-    known[name] = value
+def _add(entries: dict[str, Any], name: str, entry: Any, plural: str) -> None:
+    if name in entries:
+        raise ConfigError(f"Two {plural} would have the name {name!r}; rename one, as in NAME={name}.")
+    entries[name] = entry
 
 
 def public_source(source: str | None) -> str | None:

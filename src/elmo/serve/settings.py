@@ -61,17 +61,18 @@ def read_settings(**flags: Any) -> Settings:
     for setting in fields(Settings):
         if (text := os.environ.get(f"{PREFIX}{setting.name.upper()}")) is not None:
             try:
-                values[setting.name] = _read(text, setting.type)
+                values[setting.name] = _convert(text, setting.type)
             except ValueError:
                 values[setting.name] = text  # which parse reports
     return parse(Settings, values | flags, f"The configuration of the server (flags, {PREFIX}… in the environment)")
 
 
-def _read(text: str, kind: Any) -> Any:
-    if kind is bool:
+def _convert(text: str, field_type: Any) -> Any:
+    """Return the value of a variable; ValueError if it has another type."""
+    if field_type is bool:
         return {"1": True, "true": True, "0": False, "false": False}.get(text.lower(), text)
-    if kind == tuple[str, ...]:
+    if field_type == tuple[str, ...]:
         return shlex.split(text)  # several names are separated as in a shell
-    if kind in (int, int | None):
+    if field_type in (int, int | None):
         return int(text)
-    return float(text) if kind is float else text
+    return float(text) if field_type is float else text

@@ -453,14 +453,14 @@ class Network {
     const packed = new Int8Array(panels * fours * panel * 4), allScales = new Float32Array(panels * panel);
     let row = 0;
     for (const { bytes, scales, numRows } of matrices)
-      for (let own = 0; own < numRows; own++, row++) {
-        const group = Math.floor(row / numOutputs), output = row % numOutputs, start = own * numInputs;
+      for (let matrixRow = 0; matrixRow < numRows; matrixRow++, row++) {
+        const group = Math.floor(row / numOutputs), output = row % numOutputs, start = matrixRow * numInputs;
         const place = (group * perGroup + Math.floor(output / panel)) * panel + (output % panel);
         const lane = place & 3;
         const base = Math.floor(place / panel) * fours * panel * 4 + ((place % panel) - lane) * 4 + lane * 2;
         // Pairs of inputs, see vi_dot of vectors_portable.h.
         for (let k = 0; k < numInputs; k++) packed[base + (k >> 2) * panel * 4 + (k & 2) * 4 + (k & 1)] = bytes[start + k];
-        allScales[place] = scales[own];
+        allScales[place] = scales[matrixRow];
       }
     this.kernels.elmo_set_matrix(
       direction, layer, which, numInputs, numOutputs, numGroups, this.memory.keep(packed), this.memory.keep(allScales),
@@ -774,9 +774,9 @@ class Meaning {
       vectors.set(table.vectors.subarray(row * table.dim, (row + 1) * table.dim), place * table.dim);
       scales[place] = table.scales[row];
       offsets[place] = LIKELIHOOD * (left.bias[id] + right.bias[id] - FREQUENCY * frequencies[id]);
-      const own = left === right ? left.row(id) : joinRows(left.row(id), right.row(id));
-      softmax.set(own.bytes, place * stateDim);
-      factors[place] = LIKELIHOOD * own.scale;
+      const output = left === right ? left.row(id) : joinRows(left.row(id), right.row(id));
+      softmax.set(output.bytes, place * stateDim);
+      factors[place] = LIKELIHOOD * output.scale;
     });
     const { memory } = network;
     return {
@@ -951,10 +951,10 @@ function sumOfSpan(left, right, start, end) {
 function compareUsage([left, right], vocabulary, word) {
   const id = vocabulary.id(word);
   if (id === vocabulary.ids.get(vocabulary.special.unknown)) return new Float64Array(left.numRows);
-  const one = left.cosines(id);
-  if (left === right) return one;
-  const other = right.cosines(id);
-  return one.map((value, row) => (value + other[row]) / 2);
+  const cosines = left.cosines(id);
+  if (left === right) return cosines;
+  const rightCosines = right.cosines(id);
+  return cosines.map((value, row) => (value + rightCosines[row]) / 2);
 }
 
 function logSum(values) {
@@ -1067,9 +1067,9 @@ export class Elmo {
   /** Return the vectors of the words of a sentence, or of each of several. */
   async embed(sentences, { layers = "auto", spans } = {}) {
     const [read, isSingle] = this.#read(sentences);
-    const own = spans && (isSingle && !Array.isArray(spans[0]?.[0]) ? [spans] : spans);
+    const spanLists = spans && (isSingle && !Array.isArray(spans[0]?.[0]) ? [spans] : spans);
     const choice = this.#choose(layers);
-    const results = choice.isMeaning ? await this.#meanings(read, own) : this.#layers(read, choice, own);
+    const results = choice.isMeaning ? await this.#meanings(read, spanLists) : this.#layers(read, choice, spanLists);
     return isSingle ? results[0] : results;
   }
 
@@ -1159,16 +1159,16 @@ export class Elmo {
   }
 
   #choose(layers) {
-    const one = (layer) => Array.from({ length: this.numLayers }, (_, number) => Number(number === layer));
-    const all = Array.from({ length: this.numLayers }, (_, layer) => one(layer));
+    const oneLayer = (layer) => Array.from({ length: this.numLayers }, (_, number) => Number(number === layer));
+    const all = Array.from({ length: this.numLayers }, (_, layer) => oneLayer(layer));
     const name = layers === "auto" ? (this.hasContext ? "meaning" : "average") : layers;
-    if (name === "average") return { mix: [one(-1).map(() => 1 / this.numLayers)] };
-    if (name === "top") return { mix: [one(this.numLayers - 1)] };
+    if (name === "average") return { mix: [oneLayer(-1).map(() => 1 / this.numLayers)] };
+    if (name === "top") return { mix: [oneLayer(this.numLayers - 1)] };
     if (name === "all") return { mix: all, isAll: true };
     if (name === "concat") return { mix: all };
     if (name === "meaning" && this.hasContext) return { isMeaning: true };
     if (name === "meaning") throw new ElmoError('layers is "meaning", but this model has no context layer; choose "average" or "top".');
-    if (Number.isInteger(layers) && layers >= -this.numLayers && layers < this.numLayers) return { mix: [one((layers + this.numLayers) % this.numLayers)] };
+    if (Number.isInteger(layers) && layers >= -this.numLayers && layers < this.numLayers) return { mix: [oneLayer((layers + this.numLayers) % this.numLayers)] };
     if (Array.isArray(layers) && layers.length === this.numLayers && layers.every(Number.isFinite)) return { mix: [layers] };
     throw new ElmoError(
       `layers is ${JSON.stringify(layers)}; choose "auto", "average", "top", "all", "concat", "meaning", a number from 0 ` +
@@ -1320,9 +1320,9 @@ export class Elmo {
       const halves = [new Float32Array(dim), new Float32Array(word)];
       const encoded = this.#network.encode([...new Set(tokens)]), order = new Map([...new Set(tokens)].map((token, row) => [token, row]));
       for (const token of tokens) {
-        const own = table.lookUp(token), centred = normalize(encoded[order.get(token)].map((value, i) => value - mean[i]));
-        for (let i = 0; i < dim; i++) halves[0][i] += own.bytes[i] * own.scale * own.weight * scale[i];
-        for (let i = 0; i < word; i++) halves[1][i] += centred[i] * own.weight;
+        const entry = table.lookUp(token), centred = normalize(encoded[order.get(token)].map((value, i) => value - mean[i]));
+        for (let i = 0; i < dim; i++) halves[0][i] += entry.bytes[i] * entry.scale * entry.weight * scale[i];
+        for (let i = 0; i < word; i++) halves[1][i] += centred[i] * entry.weight;
       }
       const removed = halves.map((half, side) => normalize(removeDirections(half, components[side])));
       return normalize(Float32Array.from([...removed[0], ...removed[1]]));
@@ -1344,18 +1344,18 @@ export class Elmo {
       const vector = new Float32Array(bias.length), features = new Float32Array((numHeads + 1) * size + staticDim);
       if (!tokens.length) return vector;
       const vectors = tokens.map((_, token) => rows[number].subarray((token + 1) * size, (token + 2) * size));
-      const own = tokens.map((token) => table?.lookUp(token)), weights = own.map((token) => token?.weight ?? 1);
-      for (let one = 0; one < numHeads; one++) {
-        const query = queries.subarray(one * size, (one + 1) * size);
-        const scores = vectors.map((values, token) => dot(values, query) + rarity[one] * Math.log(weights[token] + RARITY_FLOOR));
+      const entries = tokens.map((token) => table?.lookUp(token)), weights = entries.map((token) => token?.weight ?? 1);
+      for (let head = 0; head < numHeads; head++) {
+        const query = queries.subarray(head * size, (head + 1) * size);
+        const scores = vectors.map((values, token) => dot(values, query) + rarity[head] * Math.log(weights[token] + RARITY_FLOOR));
         const sum = logSum(scores);
         vectors.forEach((values, token) => {
-          for (let i = 0; i < size; i++) features[one * size + i] += Math.exp(scores[token] - sum) * values[i];
+          for (let i = 0; i < size; i++) features[head * size + i] += Math.exp(scores[token] - sum) * values[i];
         });
       }
       for (let i = 0; i < size; i++) features[numHeads * size + i] = vectors.reduce((peak, values) => Math.max(peak, values[i]), -Infinity);
       const summed = new Float32Array(staticDim);
-      own.forEach((token, place) => {
+      entries.forEach((token, place) => {
         // Words outside the table have weights, but no vectors.
         if (token && token.row !== NO_ROW) for (let i = 0; i < staticDim; i++) summed[i] += weights[place] * token.bytes[i] * token.scale;
       });

@@ -12,10 +12,10 @@ export function chooseLanguage(requested) {
   document.documentElement.lang = current === "zh" ? "zh-CN" : "en";
   for (const element of document.querySelectorAll("[data-text]")) element.textContent = say((IS_TOUCH && element.dataset.touch) || element.dataset.text);
   for (const element of document.querySelectorAll("[data-label]")) element.setAttribute("aria-label", say(element.dataset.label));
-  const other = otherLanguage();
+  const next = otherLanguage();
   const button = document.getElementById("language");
-  button.textContent = STRINGS[other].name;
-  button.lang = other;
+  button.textContent = STRINGS[next].name;
+  button.lang = next;
 }
 
 export function switchLanguage() {

@@ -4,7 +4,7 @@ import { byId, make } from "./dom.js";
 import { say } from "./language.js";
 import { exists, state } from "./state.js";
 
-const SHOWN_SUBSTITUTES = 8;
+export const SHOWN_SUBSTITUTES = 8;
 let requests = new AbortController();
 
 export async function showLists(model, report) {
@@ -29,9 +29,9 @@ export async function showLists(model, report) {
 async function substitutes(model, mark, side, signal) {
   const title = drawTitle(mark, side); // the words may have changed when the response arrives
   if (mark[2] > mark[1] + 1 && model.units === "words") return column(title, side, [], "oneWord");
-  const found = await ask("substitutes", { ...pointed(mark), model: model.name, top_k: SHOWN_SUBSTITUTES }, signal);
-  const shares = found.substitutes.map(({ log_probability: log }) => Math.exp(log));
-  const rows = found.substitutes.map(({ word }, place) =>
+  const response = await ask("substitutes", { ...pointed(mark), model: model.name, top_k: SHOWN_SUBSTITUTES }, signal);
+  const shares = response.substitutes.map(({ log_probability: log }) => Math.exp(log));
+  const rows = response.substitutes.map(({ word }, place) =>
     make(
       "li",
       { class: "bar-row" },

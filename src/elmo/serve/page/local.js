@@ -36,8 +36,8 @@ async function startWorker() {
 
 function keepLoaded() {
   const addresses = performance.getEntriesByType("resource").map(({ name }) => name);
-  const own = addresses.filter((address) => address.startsWith(location.origin));
-  if (isLate) navigator.serviceWorker.controller?.postMessage({ keep: own });
+  const loaded = addresses.filter((address) => address.startsWith(location.origin));
+  if (isLate) navigator.serviceWorker.controller?.postMessage({ keep: loaded });
 }
 
 let isLate = false;
@@ -63,9 +63,9 @@ function show(file, loaded, total) {
 
 export async function answer(path, body) {
   const name = body.model ?? entries[0].name;
-  const known = await (ANSWERS[path] ?? refuse)(body, answers[name] ?? {}, name);
+  const result = await (ANSWERS[path] ?? refuse)(body, answers[name] ?? {}, name);
   keepLoaded();
-  return { model: name, ...known };
+  return { model: name, ...result };
 }
 
 function refuse() {
@@ -73,8 +73,8 @@ function refuse() {
 }
 
 const ANSWERS = {
-  async embed({ sentences, layers, spans }, known, name) {
-    const kept = sentences.map((text) => known.embed?.[layers]?.[text]);
+  async embed({ sentences, layers, spans }, precomputed, name) {
+    const kept = sentences.map((text) => precomputed.embed?.[layers]?.[text]);
     if (!spans && kept.every(Boolean)) {
       openModel(name).catch(() => {}); // it will be needed
       return { sentences: kept.map(({ words, shape, half }) => ({ words, shape, values: toFloats(half) })) };
@@ -86,15 +86,15 @@ const ANSWERS = {
     };
   },
 
-  async substitutes({ sentence, index, top_k: topK }, known, name) {
-    const kept = known.substitutes?.[`${sentence}\n${index ?? ""}`];
+  async substitutes({ sentence, index, top_k: topK }, precomputed, name) {
+    const kept = precomputed.substitutes?.[`${sentence}\n${index ?? ""}`];
     if (kept) return { substitutes: kept };
-    const found = await (await openModel(name)).substitutes(sentence, { index, topK });
-    return { substitutes: found.map(({ word, logProbability }) => ({ word, log_probability: logProbability })) };
+    const substitutes = await (await openModel(name)).substitutes(sentence, { index, topK });
+    return { substitutes: substitutes.map(({ word, logProbability }) => ({ word, log_probability: logProbability })) };
   },
 
-  async senses({ sentences, num_senses: count }, known) {
-    return known.senses?.[[...sentences, count].join("\n")] ?? refuse();
+  async senses({ sentences, num_senses: count }, precomputed) {
+    return precomputed.senses?.[[...sentences, count].join("\n")] ?? refuse();
   },
 };
 

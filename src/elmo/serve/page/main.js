@@ -83,14 +83,14 @@ function announce(text) {
 }
 
 function announceAlike(place, best) {
-  const list = best.slice(0, 3).map((each) => `${textOf(each.place)} ${show(each.alike)}`).join(say("comma"));
+  const list = best.slice(0, 3).map(({ place: neighbor, alike }) => `${textOf(neighbor)} ${show(alike)}`).join(say("comma"));
   if (list) announce(say("mostAlike", { word: textOf(place), list }));
 }
 
 // Choose another model for a visitor's sentences in a script that only that model knows.
 function followScript() {
   if (state.isExample || state.sentences.some((text) => text.trim() && knows(model(), text))) return;
-  const better = served.models.find((other) => state.sentences.every((text) => knows(other, text)));
+  const better = served.models.find((candidate) => state.sentences.every((text) => knows(candidate, text)));
   if (!better || better === model()) return;
   state.model = better.name;
   state.mapped = [];
@@ -117,9 +117,9 @@ async function read() {
   showScriptNote();
   announce(say("reading"));
   try {
-    const asked = { sentences: state.sentences, encoding_format: "base64", model: model().name };
-    const kinds = model().has_context ? ["all", "meaning"] : ["all"];
-    const [all, meaning] = await Promise.all(kinds.map((layers) => ask("embed", { ...asked, layers }, reading.signal)));
+    const request = { sentences: state.sentences, encoding_format: "base64", model: model().name };
+    const layerChoices = model().has_context ? ["all", "meaning"] : ["all"];
+    const [all, meaning] = await Promise.all(layerChoices.map((layers) => ask("embed", { ...request, layers }, reading.signal)));
     state.read = all.sentences.map((sentence, number) => ({
       text: state.sentences[number],
       words: toCodeUnits(state.sentences[number], sentence.words),
@@ -149,7 +149,7 @@ function follow(mark) {
   const { text: sentenceText, words } = state.read[sentence] ?? { words: [] };
   if (!words.length) return mark; // while the field is empty
   const places = words.map((_, first) => [sentence, first, first + end - start]);
-  const nearest = (one, other) => Math.abs(one[1] - start) - Math.abs(other[1] - start);
+  const nearest = (a, b) => Math.abs(a[1] - start) - Math.abs(b[1] - start);
   const same = places.filter((place) => exists(place) && textOf(place) === text).sort(nearest)[0];
   const there = groupWords(sentenceText, words, []).find((unit) => Math.min(start, words.length - 1) < unit.end);
   const moved = same ?? [sentence, there.start, there.end];
@@ -171,11 +171,11 @@ async function readPhrases() {
     const places = units.map(({ start, end }) => [start, end]);
     return meaning ? places.filter(([start, end]) => end - start > 1 && !phrases.has(`${start},${end}`)) : [];
   });
-  if (!spans.some((own) => own.length)) return;
+  if (!spans.some((ranges) => ranges.length)) return;
   try {
-    const asked = { sentences: read.map(({ text }) => text), encoding_format: "base64", model: model().name };
-    const found = await ask("embed", { ...asked, layers: "meaning", spans }, reading.signal);
-    found.sentences.forEach((sentence, number) => {
+    const request = { sentences: read.map(({ text }) => text), encoding_format: "base64", model: model().name };
+    const response = await ask("embed", { ...request, layers: "meaning", spans }, reading.signal);
+    response.sentences.forEach((sentence, number) => {
       decode(sentence).forEach(([vector], place) => read[number].phrases.set(spans[number][place].join(), vector));
     });
     if (read === state.read) refresh();
@@ -284,7 +284,7 @@ function showScriptNote() {
   const foreign = state.sentences.find((text) => !knows(model(), text));
   byId("script-note").hidden = foreign === undefined;
   if (foreign === undefined) return;
-  const better = served.models.find((other) => knows(other, foreign));
+  const better = served.models.find((candidate) => knows(candidate, foreign));
   const note = say("unfamiliarScript", { model: model().name, scripts: model().scripts.join(", ") });
   byId("script-note").textContent = better ? `${note} ${say("useModel", { name: better.name })}` : note;
 }
@@ -357,7 +357,7 @@ function listen() {
     byId(`tab-${name}`).onclick = () => chooseTab(name);
     byId(`tab-${name}`).onkeydown = ({ key }) => {
       const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
-      const shown = TABS.filter((other) => !byId(`tab-${other}`).hidden);
+      const shown = TABS.filter((tab) => !byId(`tab-${tab}`).hidden);
       if (step) chooseTab(shown[(shown.indexOf(name) + step + shown.length) % shown.length]);
     };
   }

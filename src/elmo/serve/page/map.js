@@ -15,8 +15,8 @@ let mappedSentences = null; // its sentences
 let requests = new AbortController();
 let typing = null;
 
-export function foundSenses() {
-  return senseMap === null ? null : { ...senseMap, asked: mappedSentences };
+export function shownSenses() {
+  return senseMap === null ? null : { ...senseMap, sentences: mappedSentences };
 }
 
 export function setUpMap(model, examples, report, changed) {
@@ -79,8 +79,8 @@ export async function showMap(model, report, changed) {
   if (!senseMap) byId("map").replaceChildren(make("p", { class: "empty" }, say("reading")));
   const body = { sentences, model: model.name, ...(count ? { num_senses: count } : {}) };
   try {
-    const answer = await ask("senses", body, requests.signal);
-    [senseMap, mappedSentences] = [answer, sentences];
+    const response = await ask("senses", body, requests.signal);
+    [senseMap, mappedSentences] = [response, sentences];
     report(null);
     drawMap(changed);
     changed();
@@ -141,7 +141,7 @@ function drawMap(changed) {
       make("li", { class: `sense-${number % SHAPES.length}` }, drawSign(number), make("strong", {}, senseName(sense, number)), ` ${sense.num_occurrences}`),
     ),
   );
-  const order = senseMap.occurrences.map((_, number) => number).sort((one, other) => senseMap.occurrences[one].sense - senseMap.occurrences[other].sense);
+  const order = senseMap.occurrences.map((_, number) => number).sort((a, b) => senseMap.occurrences[a].sense - senseMap.occurrences[b].sense);
   byId("map-sentences").replaceChildren(...order.map(drawSentence));
   placeDots(shownLayer());
 }
@@ -162,7 +162,7 @@ function drawSentence(number) {
 }
 
 function placeDots({ layer, points }) {
-  const reach = Math.max(...senseMap.layers.flatMap((each) => each.points.flat().map(Math.abs)), 1e-6);
+  const reach = Math.max(...senseMap.layers.flatMap((map) => map.points.flat().map(Math.abs)), 1e-6);
   const scale = (SIZE / 2 - MARGIN) / reach;
   byId("map").querySelectorAll(".dot").forEach((dot, number) => {
     const [x, y] = points[number];
@@ -176,7 +176,7 @@ function placeDots({ layer, points }) {
 }
 
 function highlight(number) {
-  for (const each of document.querySelectorAll("#panel-senses [data-number]")) {
-    each.classList.toggle("pointed", number !== null && each.dataset.number === String(number));
+  for (const element of document.querySelectorAll("#panel-senses [data-number]")) {
+    element.classList.toggle("pointed", number !== null && element.dataset.number === String(number));
   }
 }

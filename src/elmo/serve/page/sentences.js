@@ -139,7 +139,7 @@ function resize([sentence, start, end], step, events) {
 export function focusWord(place) {
   const button = byId(wordId(place));
   if (!button) return;
-  for (const other of byId(`words-${place[0]}`).querySelectorAll(".word")) other.tabIndex = -1;
+  for (const word of byId(`words-${place[0]}`).querySelectorAll(".word")) word.tabIndex = -1;
   button.tabIndex = 0;
   button.focus();
 }
@@ -148,19 +148,19 @@ export function focusWord(place) {
 export function shade(mixes) {
   const place = exists(state.active) ? state.active : null;
   const target = place ? vectorOf(mixes, place) : null;
-  const found = state.read.flatMap(({ units }, sentence) =>
+  const words = state.read.flatMap(({ units }, sentence) =>
     units.map(({ start, end }) => {
-      const own = [sentence, start, end];
-      const isHidden = !state.hasFunctionWords && isFunctionWord(textOf(own)) && !state.marks.some((mark) => same(mark, own));
-      return { place: own, isHidden, alike: target ? cosine(target, vectorOf(mixes, own)) : null };
+      const wordPlace = [sentence, start, end];
+      const isHidden = !state.hasFunctionWords && isFunctionWord(textOf(wordPlace)) && !state.marks.some((mark) => same(mark, wordPlace));
+      return { place: wordPlace, isHidden, alike: target ? cosine(target, vectorOf(mixes, wordPlace)) : null };
     }),
   );
-  const others = found.filter((each) => place && !each.isHidden && !same(each.place, place));
-  const lowest = Math.min(...others.map((each) => each.alike));
-  const highest = Math.max(...others.map((each) => each.alike));
-  for (const each of found) showAlike(each, place, lowest, highest);
-  showLegend(others.length > 0, lowest, highest);
-  return others.sort((one, other) => other.alike - one.alike);
+  const neighbors = words.filter((word) => place && !word.isHidden && !same(word.place, place));
+  const lowest = Math.min(...neighbors.map((word) => word.alike));
+  const highest = Math.max(...neighbors.map((word) => word.alike));
+  for (const word of words) showAlike(word, place, lowest, highest);
+  showLegend(neighbors.length > 0, lowest, highest);
+  return neighbors.sort((a, b) => b.alike - a.alike);
 }
 
 function showAlike({ place, alike, isHidden }, active, lowest, highest) {

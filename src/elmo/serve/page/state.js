@@ -20,8 +20,8 @@ export const state = {
   mapLayer: null, // null: the last
 };
 
-export function same(one, other) {
-  return Boolean(one && other) && one.every((value, place) => value === other[place]);
+export function same(first, second) {
+  return Boolean(first && second) && first.every((value, place) => value === second[place]);
 }
 
 export function exists(place) {
@@ -45,27 +45,27 @@ export function stretchMark(place) {
   if (number < 0) return toggleMark(place);
   const [sentence, start, end] = state.marks[number];
   const longer = [sentence, Math.min(start, place[1]), Math.max(end, place[2])];
-  const overlaps = (mark, own) => own !== number && mark[0] === sentence && mark[1] < longer[2] && longer[1] < mark[2];
-  state.marks = state.marks.map((mark, own) => (own === number ? longer : mark)).filter((mark, own) => !overlaps(mark, own));
+  const overlaps = (mark, index) => index !== number && mark[0] === sentence && mark[1] < longer[2] && longer[1] < mark[2];
+  state.marks = state.marks.map((mark, index) => (index === number ? longer : mark)).filter((mark, index) => !overlaps(mark, index));
   return undefined;
 }
 
 export function readAddress() {
-  const given = new URLSearchParams(location.hash.slice(1));
+  const parameters = new URLSearchParams(location.hash.slice(1));
   const numbers = (text) => text.split(",").map(Number).filter(Number.isFinite);
   const isPlace = (mark) => [2, 3].includes(mark.length) && mark.every((value) => Number.isSafeInteger(value) && value >= 0);
-  state.sentences = given.getAll("s").slice(0, MAX_SENTENCES);
-  const marks = given.getAll("mark").map(numbers).filter(isPlace);
+  state.sentences = parameters.getAll("s").slice(0, MAX_SENTENCES);
+  const marks = parameters.getAll("mark").map(numbers).filter(isPlace);
   state.marks = marks.map(([sentence, start, end]) => [sentence, start, end ?? start + 1]).slice(0, 2);
-  state.weights = given.has("weights") ? numbers(given.get("weights")).map((w) => Math.max(0, Math.min(1, w))) : [];
-  state.gamma = Math.max(0.1, Math.min(3, Number(given.get("gamma") ?? 1) || 1));
-  state.byMeaning = !given.has("weights") && given.get("by") !== "mix";
-  state.model = given.get("model");
-  state.tab = TABS.includes(given.get("tab")) ? given.get("tab") : "meaning";
-  state.mapped = given.getAll("map");
-  state.numSenses = Math.max(0, Math.min(8, Math.trunc(Number(given.get("senses") ?? 2)) || 0));
-  state.mapLayer = given.get("layer");
-  return given.get("lang");
+  state.weights = parameters.has("weights") ? numbers(parameters.get("weights")).map((w) => Math.max(0, Math.min(1, w))) : [];
+  state.gamma = Math.max(0.1, Math.min(3, Number(parameters.get("gamma") ?? 1) || 1));
+  state.byMeaning = !parameters.has("weights") && parameters.get("by") !== "mix";
+  state.model = parameters.get("model");
+  state.tab = TABS.includes(parameters.get("tab")) ? parameters.get("tab") : "meaning";
+  state.mapped = parameters.getAll("map");
+  state.numSenses = Math.max(0, Math.min(8, Math.trunc(Number(parameters.get("senses") ?? 2)) || 0));
+  state.mapLayer = parameters.get("layer");
+  return parameters.get("lang");
 }
 
 export function writeAddress(language) {

@@ -19,10 +19,10 @@ const CHINESE_EXAMPLES = { entities: "五月，李明从北京大学去了上海
 const SPAN_TAG = /^[BIELSU]-/;
 const HOW_TO_TRAIN = "elmo task train pos --train train.conllu --dev dev.conllu --output tagger\nelmo serve --task tagger";
 let tasks = [];
-let asked = null; // the last task and item
+let lastRequest = null; // the last task and item
 
-export function askedOfTask() {
-  return asked;
+export function lastTaskRequest() {
+  return lastRequest;
 }
 
 let changed = () => {};
@@ -81,10 +81,10 @@ function tagsWords({ family, labels }) {
 }
 
 async function predict(task, values, report) {
-  asked = { name: task.name, source: task.source, item: toItem(task, values) };
+  lastRequest = { name: task.name, source: task.source, item: toItem(task, values) };
   changed();
   try {
-    const { predictions } = await ask(`tasks/${encodeURIComponent(task.name)}`, { items: [asked.item] });
+    const { predictions } = await ask(`tasks/${encodeURIComponent(task.name)}`, { items: [lastRequest.item] });
     byId("task-answer").replaceChildren(SHOW[task.family](predictions[0], values, task));
     report(null);
   } catch (error) {
@@ -100,8 +100,7 @@ function toItem({ family }, values) {
   return [words.map((word) => word.replace(/^\[(.*)\]/, "$1")), [[place, place + 1, lemma, pos]]];
 }
 
-function showTags(found, [text], task) {
-  const { tags, spans, offsets } = found;
+function showTags({ tags, spans, offsets }, [text], task) {
   const pieces = tagsWords(task) ? tags.map((type, index) => ({ type, start: index, end: index + 1 })) : spans;
   if (!pieces.length) return make("p", { class: "tagged" }, text, make("br"), make("small", { class: "hint" }, say("noTags")));
   const letters = [...text]; // offsets count code points, not UTF-16 code units
@@ -117,13 +116,13 @@ function showTags(found, [text], task) {
 }
 
 function entity(text, type, task) {
-  const kinds = [...new Set(task.labels.map((label) => label.replace(SPAN_TAG, "")))].sort();
-  return make("span", { class: `entity hue-${Math.max(0, kinds.indexOf(type)) % HUES}` }, text, make("small", {}, type));
+  const types = [...new Set(task.labels.map((label) => label.replace(SPAN_TAG, "")))].sort();
+  return make("span", { class: `entity hue-${Math.max(0, types.indexOf(type)) % HUES}` }, text, make("small", {}, type));
 }
 
 function showLabel({ label, probabilities, score }) {
   if (score !== undefined) return make("p", { class: "tagged" }, `${say("score")}: ${score.toFixed(2)}`);
-  const ranked = Object.entries(probabilities).sort(([, one], [, other]) => other - one).slice(0, 8);
+  const ranked = Object.entries(probabilities).sort(([, a], [, b]) => b - a).slice(0, 8);
   const rows = ranked.map(([name, share]) =>
     make(
       "li",

@@ -29,9 +29,9 @@ function continues(text, words, index) {
 
 // A sentence with one [marked] word -> its text, and the characters of the word; null without exactly one mark.
 export function readMarked(sentence) {
-  const found = [...sentence.matchAll(/\[([^[\]]+)\]/g)];
-  if (found.length !== 1) return null;
-  const [mark] = found;
+  const marks = [...sentence.matchAll(/\[([^[\]]+)\]/g)];
+  if (marks.length !== 1) return null;
+  const [mark] = marks;
   const text = sentence.slice(0, mark.index) + mark[1] + sentence.slice(mark.index + mark[0].length);
   return { text, start: mark.index, end: mark.index + mark[1].length };
 }

@@ -2,21 +2,21 @@
 import { isLocal, needsKey, serverAddress } from "./api.js";
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
-import { foundSenses } from "./map.js";
+import { SHOWN_SUBSTITUTES } from "./lists.js";
+import { shownSenses } from "./map.js";
 import { state } from "./state.js";
-import { askedOfTask } from "./tasks.js";
+import { lastTaskRequest } from "./tasks.js";
 import { recall, remember } from "./storage.js";
 import { shares } from "./vectors.js";
 
 const NAMES = { python: "Python", curl: "curl", javascript: "JavaScript" };
 const KINDS = ["python", isLocal ? "javascript" : "curl"];
 const CHOICE = "elmo-code";
-const SHOWN_SUBSTITUTES = 8;
 let model = null;
 let shown = { python: "", curl: "" };
 
-export function showUse(given, comparison) {
-  model = given;
+export function showUse(shownModel, comparison) {
+  model = shownModel;
   const views = { meaning: () => useMeaning(comparison), senses: useSenses, tasks: useTask };
   shown = { ...views[state.tab](), javascript: useJavaScript(comparison) };
   const kind = KINDS.includes(recall(CHOICE)) ? recall(CHOICE) : "python";
@@ -82,8 +82,8 @@ function useMeaning(comparison) {
     // The model in the page has fewer words than the one in Python.
     isLocal ? `${end}  # ≈ ${comparison.cosine.toFixed(2)}` : `${end}  # ${comparison.cosine.toFixed(3)}`,
   ];
-  const asked = { sentence_a: a.sentence, sentence_b: b.sentence, layers, model: model.name };
-  const curl = [request("similarity", asked)];
+  const body = { sentence_a: a.sentence, sentence_b: b.sentence, layers, model: model.name };
+  const curl = [request("similarity", body)];
   const single = state.marks.find(([, start, end]) => end === start + 1);
   if (model.predicts_words && single) {
     const { sentence, index } = marked(single);
@@ -109,31 +109,31 @@ function useJavaScript(comparison) {
 }
 
 function useSenses() {
-  const found = foundSenses();
-  const sentences = found?.asked ?? ["I went to the [bank] to deposit money", "…"];
+  const senseMap = shownSenses();
+  const sentences = senseMap?.sentences ?? ["I went to the [bank] to deposit money", "…"];
   const count = state.numSenses ? `, num_senses=${Math.min(state.numSenses, sentences.length)}` : "";
-  const names = found ? [`  # ${found.senses.map(({ words }) => words.join(", ")).join(" | ")}`] : [""];
+  const names = senseMap ? [`  # ${senseMap.senses.map(({ words }) => words.join(", ")).join(" | ")}`] : [""];
   return {
     python: [
       ...opening("Elmo, analysis"),
-      "found = analysis.map_senses(model, [",
+      "senses = analysis.map_senses(model, [",
       ...list(sentences),
       `]${count})`,
-      `found.names${names[0]}`,
-      'analysis.draw_senses(found, "senses.png")',
+      `senses.names${names[0]}`,
+      'analysis.draw_senses(senses, "senses.png")',
     ].join("\n"),
     curl: request("senses", { sentences, ...(state.numSenses ? { num_senses: Math.min(state.numSenses, sentences.length) } : {}), model: model.name }),
   };
 }
 
 function useTask() {
-  const asked = askedOfTask();
-  if (!asked) {
+  const task = lastTaskRequest();
+  if (!task) {
     const python = ["from elmo import tasks", "", 'tasks.train("train.conllu", kind="pos", output="tagger")', 'tasks.load("tagger").predict(["The old man walked"])'];
     return { python: python.join("\n"), curl: request("tasks/tagger", { items: ["The old man walked"] }) };
   }
-  const python = ["from elmo import tasks", "", `task = tasks.load(${JSON.stringify(asked.source ?? `path/to/${asked.name}`)})`, `task.predict([${python_(asked.item)}])`];
-  return { python: python.join("\n"), curl: request(`tasks/${encodeURIComponent(asked.name)}`, { items: [asked.item] }) };
+  const python = ["from elmo import tasks", "", `task = tasks.load(${JSON.stringify(task.source ?? `path/to/${task.name}`)})`, `task.predict([${python_(task.item)}])`];
+  return { python: python.join("\n"), curl: request(`tasks/${encodeURIComponent(task.name)}`, { items: [task.item] }) };
 }
 
 function opening(names) {
