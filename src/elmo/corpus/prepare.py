@@ -5,11 +5,9 @@ written last. The result does not depend on the number of workers. Nothing is tr
 """
 
 from collections.abc import Iterator, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from elmo import __version__
 from elmo.config import Script
 from elmo.corpus import parts
 from elmo.corpus.parts import PartRecord
@@ -18,7 +16,7 @@ from elmo.corpus.settings import SHARD_BYTES, PrepareSettings, Split, read_vocab
 from elmo.corpus.text import PartText, cut_parts
 from elmo.errors import InputError
 from elmo.files.durable import sync
-from elmo.files.sources import STDIN, InputFile, check_outside, find_sources, open_inputs
+from elmo.files.sources import InputFile, check_outside, open_inputs
 from elmo.files.work_folder import ProgressCallback, identify, read_records, run_parts
 from elmo.files.workers import Call, Workers, count_cores
 
@@ -61,26 +59,17 @@ def prepare(
         vocabulary=None if vocabulary is None else Path(vocabulary),
         shard_bytes=shard_bytes,
     )
-    output, names = Path(output), [files] if isinstance(files, str | Path) else files
+    output = Path(output)
     num_workers = min(count_cores(), _MOST_WORKERS_BY_DEFAULT) if num_workers is None else num_workers
     if num_workers < 1:
         raise InputError(f"num_workers is {num_workers}; at least 1 is needed.")
     if settings.vocabulary is not None:
         read_vocabulary(settings.vocabulary)
-    sources = find_sources([str(name) for name in names], output / CORPUS.work / "stdin.txt")
-    read = [source.path for source in sources if source.name != STDIN]
-    check_outside(read if settings.vocabulary is None else [*read, settings.vocabulary], output)
+        check_outside([settings.vocabulary], output)
+    sources = CORPUS.find_inputs(files, output)
     with CORPUS.locked(output):
         inputs = open_inputs(sources)
-        # The first part of the manifest: everything that decides the rest.
-        libraries = {name: version(name) for name in ("tokenizers", "sentencex")}
-        description = {
-            "format": CORPUS.format,
-            "version": CORPUS.version,
-            "made_with": {"modern-elmo": __version__, **libraries},
-            "settings": settings.to_dict(),
-            "inputs": [file.to_dict() for file in inputs],
-        }
+        description = CORPUS.describe(inputs, ("tokenizers", "sentencex"), settings=settings.to_dict())
         if CORPUS.begin(output, description, force=force):
             with Workers(num_workers) as pool:
                 identity = identify(description)

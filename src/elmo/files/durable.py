@@ -18,7 +18,7 @@ from elmo.errors import InputError
 LOCK = ".lock"  # lock file name for folders with a single writer
 REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
 _REMOVED = ".removed"  # file inside REPLACEMENT that lists the files to delete from the target folder
-_LEFTOVER = re.compile(r"\.(.+\.)?saving-[0-9a-f-]+")
+_TEMPORARY = re.compile(r"\.(?:(.+)\.)?saving-[0-9a-f-]+")  # the group is the name of the file that is written
 _READ_BYTES = 1 << 20
 
 
@@ -64,7 +64,7 @@ def replacing_folder(folder: Path, names: Collection[str]) -> Iterator[Path]:
     removed. If the process is killed in between, the next one that writes to the folder finishes its work.
     """
     folder = folder.resolve()
-    remove_stale(folder.parent, _temporary_names_of(folder.name))
+    remove_stale(folder.parent, folder.name)
     if not folder.exists():
         folder.parent.mkdir(parents=True, exist_ok=True)
         with atomic_write(folder) as temporary:
@@ -127,7 +127,7 @@ def output_file(path: Path) -> Iterator[Path]:
         raise InputError(f"{path} is not a regular file; give the name of a file to write.")
     target = path.resolve()  # of a link, the file it points to is replaced
     check_parent(target)
-    remove_stale(target.parent, _temporary_names_of(target.name))
+    remove_stale(target.parent, target.name)
     with atomic_write(target) as temporary:
         yield temporary
 
@@ -158,17 +158,14 @@ def _temporary_name(name: str) -> str:
     return f".{name}.saving-{os.urandom(6).hex()}" if name else f".saving-{os.urandom(6).hex()}"
 
 
-def remove_stale(folder: Path, pattern: re.Pattern[str] = _LEFTOVER) -> None:
-    """Remove the temporary files and folders of killed processes from a folder; `pattern` matches their names."""
+def remove_stale(folder: Path, name: str | None = None) -> None:
+    """Remove what killed processes left behind in a folder, of all files that they wrote there or of `name` alone."""
     for entry in list(folder.iterdir()) if folder.is_dir() else ():
-        if pattern.fullmatch(entry.name):
+        match = _TEMPORARY.fullmatch(entry.name)
+        if match is not None and name in (None, match[1]):
             with _locked(entry, wait=False) as is_locked:
                 if is_locked:
                     remove(entry)
-
-
-def _temporary_names_of(name: str) -> re.Pattern[str]:
-    return re.compile(rf"\.+{re.escape(name)}(\.saving-[0-9a-f-]+)+")
 
 
 @contextmanager
@@ -196,7 +193,7 @@ def _locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 def is_leftover(name: str) -> bool:
     """Return whether a name is that of a temporary file or folder, which is stale if its process was killed."""
-    return bool(_LEFTOVER.fullmatch(name))
+    return bool(_TEMPORARY.fullmatch(name))
 
 
 def is_vacant(folder: Path, *own: str) -> bool:

@@ -7,6 +7,7 @@ makes the folder complete.
 """
 
 import hashlib
+import importlib.metadata
 import json
 import logging
 import re
@@ -17,9 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
+from elmo import __version__
 from elmo.errors import InputError
 from elmo.files.durable import LOCK, holding, is_leftover, remove, replace_file, sha256_of, sync
-from elmo.files.sources import InputFile
+from elmo.files.sources import STDIN, InputFile, Kind, Source, check_outside, find_sources
 from elmo.progress import progress_bar
 
 logger = logging.getLogger(__name__)
@@ -27,7 +29,7 @@ MANIFEST = "manifest.json"
 _PLAN = "plan.json"
 _OTHER_INPUTS = "its input files are not those given now"
 _MISSING = object()
-_COPIES = "stdin"  # begins the names of copies of standard input in the work folder
+_STDIN_COPY = "stdin"  # name of the copy of standard input in the work folder
 Description = Mapping[str, Any]
 ProgressCallback: TypeAlias = Callable[[int, int], None]  # (words, bytes) processed since the last call
 FileRecords = Mapping[str, Mapping[str, Any]]  # num_bytes and sha256 of each file by its name inside the folder
@@ -46,6 +48,26 @@ class FolderKind:
     shape: Mapping[str, Any]  # of a manifest: everything that is read of it, as in _find_fault
     list_files: Callable[[dict[str, Any]], FileRecords]  # all files of a manifest
     derived: frozenset[str] = frozenset()  # names of what is computed from these files, and removed with them
+
+    def find_inputs(
+        self, files: str | Path | Sequence[str | Path], output: Path, *, kind: Kind | None = None
+    ) -> list[Source]:
+        """Return the files that names and patterns mean, as find_sources; InputError if one is inside `output`."""
+        names = [files] if isinstance(files, str | Path) else files
+        sources = find_sources([str(name) for name in names], output / self.work / _STDIN_COPY, kind=kind)
+        check_outside((source.path for source in sources if source.name != STDIN), output)
+        return sources
+
+    def describe(self, inputs: Iterable[InputFile], libraries: Iterable[str], **facts: Any) -> dict[str, Any]:
+        """Return the first part of the manifest: everything that decides the rest."""
+        made_with = {name: importlib.metadata.version(name) for name in libraries}
+        return {
+            "format": self.format,
+            "version": self.version,
+            "made_with": {"modern-elmo": __version__, **made_with},
+            **facts,
+            "inputs": [file.to_dict() for file in inputs],
+        }
 
     @contextmanager
     def locked(self, output: Path) -> Iterator[None]:
@@ -152,7 +174,7 @@ class FolderKind:
             self.clear(output)
         for entry in work.iterdir():
             is_record = entry.name.startswith("part-") and not is_fresh
-            if entry.name not in (_PLAN, LOCK) and not entry.name.startswith(_COPIES) and not is_record:
+            if entry.name not in (_PLAN, LOCK, _STDIN_COPY) and not is_record:
                 remove(entry)
         return True
 

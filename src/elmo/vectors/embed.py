@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from elmo import __version__
 from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import Pooling
 from elmo.corpus.rows import Columns, Entry, Part, cut_rows
@@ -22,7 +20,7 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file, replace_file
 from elmo.files.rows import to_json
-from elmo.files.sources import STDIN, InputFile, Kind, check_outside, find_sources, open_inputs
+from elmo.files.sources import InputFile, Kind, open_inputs
 from elmo.files.work_folder import ProgressCallback, identify, record_file, run_parts
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
@@ -71,9 +69,7 @@ def embed_files(
     chosen.check()
     if settings.file_format == "parquet":
         require("pyarrow", "data", "Parquet")
-    names = [files] if isinstance(files, str | Path) else files
-    sources = find_sources([str(name) for name in names], output / VECTORS.work / "stdin", kind=input_format)
-    check_outside((source.path for source in sources if source.name != STDIN), output)
+    sources = VECTORS.find_inputs(files, output, kind=input_format)
     with VECTORS.locked(output):
         inputs = open_inputs(sources)
         description = _describe(model, inputs, settings)
@@ -101,25 +97,20 @@ def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
 
 
 def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings) -> dict[str, Any]:
-    """Return the first part of the manifest: everything that decides the rest."""
-    libraries = {name: version(name) for name in ("tokenizers", _LIBRARIES[settings.file_format])}
     uses_context = settings.layers == "meaning" or settings.pooling in ("head", "weighted")
     head = model.checkpoint().sentence if settings.pooling == "head" else None
-    return {
-        "format": VECTORS.format,
-        "version": VECTORS.version,
-        "made_with": {"modern-elmo": __version__, **libraries},
-        "model": {
-            "content_hash": fingerprint(model),
-            **({"context_hash": context_fingerprint(model)} if uses_context else {}),
-            **({"sentence_hash": head.content_hash()} if head is not None else {}),
-            "precision": model.precision,
-            "device": str(model.device).partition(":")[0],
-        },
-        "settings": settings.to_dict(),
-        "vector_shape": list(make_layout(model, settings).vector_shape),
-        "inputs": [file.to_dict() for file in inputs],
-    }
+    hashes = {"content_hash": fingerprint(model)}
+    if uses_context:
+        hashes["context_hash"] = context_fingerprint(model)
+    if head is not None:
+        hashes["sentence_hash"] = head.content_hash()
+    return VECTORS.describe(
+        inputs,
+        ("tokenizers", _LIBRARIES[settings.file_format]),
+        model={**hashes, "precision": model.precision, "device": str(model.device).partition(":")[0]},
+        settings=settings.to_dict(),
+        vector_shape=list(make_layout(model, settings).vector_shape),
+    )
 
 
 def _run(
