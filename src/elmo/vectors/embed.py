@@ -99,7 +99,7 @@ def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
 def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings) -> dict[str, Any]:
     uses_context = settings.layers == "meaning" or settings.pooling in ("head", "weighted")
     head = model.checkpoint().sentence if settings.pooling == "head" else None
-    hashes = {"content_hash": fingerprint(model)}
+    hashes: dict[str, Any] = {"content_hash": fingerprint(model)}
     if uses_context:
         hashes["context_hash"] = context_fingerprint(model)
     if head is not None:
