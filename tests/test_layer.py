@@ -120,6 +120,17 @@ def test_a_tuned_layer_records_no_gradients_when_the_caller_wants_none(own_model
     assert recorded == [True]  # and without gradients the fast path reads
 
 
+def test_a_tuned_layer_trains_inside_autocast(own_model):
+    layer = still(own_model, tune_bilm=True)
+    exact = layer(SENTENCES).mixes[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded = layer(SENTENCES).mixes[0]
+    rounded.sum().backward()
+    assert not torch.equal(rounded, exact)
+    torch.testing.assert_close(rounded.float(), exact, rtol=0.05, atol=0.05)
+    assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
 def test_training_lowers_a_loss(own_model):
     layer = still(own_model, tune_bilm=True)
     optimizer = torch.optim.Adam(layer.parameters(), lr=0.01)

@@ -136,7 +136,7 @@ def test_carried_state_reads_on_row_by_row_without_the_last_boundary():
         vectors = encode_tokens(bilm, batch.look_up(batch.keys))[torch.from_numpy(batch.word_index)]
         twice = torch.cat([vectors[:, :-1], vectors[:, :-1]], dim=1)
         stack = bilm.left_to_right
-        outputs, _ = stack(twice, [twice.shape[1]], stack.zero_state(1))
+        outputs, _ = stack(twice, stack.zero_state(1))
         expected = bilm.softmax(outputs[-1][0, len(words) + 1 :])
     targets = [*expected_targets(words), VOCABULARY.index("</S>")]
     found = [*second.left_to_right, second.end]

@@ -96,7 +96,7 @@ def test_the_twin_equals_the_module(num_layers, cell_dim, output_dim, clips, len
     ]
     words, word_index = torch.randn(6, dim), torch.randint(0, 6, (len(lengths), max(lengths)))
     with torch.no_grad():
-        expected, end = stack(words[word_index], lengths, stack.zero_state(len(lengths)))
+        expected, end = stack(words[word_index], stack.zero_state(len(lengths)), lengths=torch.tensor(lengths))
     twin = NumpyStack(layers, residual=True, int8=False)
     vectors, reached = run(twin, words.numpy(), word_index.numpy(), lengths)
     for number, layer in enumerate(expected, start=1):

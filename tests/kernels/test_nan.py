@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import torch
 
 from elmo.kernels.characters import CharNetwork, CharWeights, CompiledCharNetwork
 from elmo.kernels.lstm import CompiledStack, LayerWeights, NumpyStack, Window
@@ -72,32 +73,29 @@ def test_words_of_an_lstm(library, rng, strange, cell_clip):
         assert_alike(one, other)
 
 
-@pytest.mark.parametrize("is_narrow", [False, True])
-def test_gates_of_a_training_step(library, rng, is_narrow):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_gates_of_a_training_step(library, dtype):
     num_rows, cell_dim = 3, 19
-    dtype = np.uint16 if is_narrow else np.float32
-    from_inputs = np.zeros((num_rows, 4 * cell_dim), dtype=dtype)
-    nan, infinity = (0x7FC1, 0x7F80) if is_narrow else (np.nan, np.inf)
-    from_inputs[1, [2, cell_dim + 3, 2 * cell_dim + 4, 3 * cell_dim + 5]] = nan
-    from_inputs[2, [2, cell_dim + 3, 2 * cell_dim + 4, 3 * cell_dim + 5]] = infinity
-    previous, keep = np.ones((num_rows, cell_dim), np.float32), np.ones(num_rows, np.float32)
-    gates = np.empty((num_rows, 4 * cell_dim), np.float32)
-    cell, tanh_c, h = (np.empty((num_rows, cell_dim), type_) for type_ in (np.float32, np.float32, dtype))
+    changed = [2, cell_dim + 3, 2 * cell_dim + 4, 3 * cell_dim + 5]
+    from_inputs = torch.zeros(num_rows, 4 * cell_dim, dtype=dtype)
+    from_inputs[1, changed], from_inputs[2, changed] = np.nan, np.inf
+    previous, keep, gates = torch.ones(num_rows, cell_dim), torch.ones(num_rows), torch.empty(num_rows, 4 * cell_dim)
+    cell, tanh_c, h = torch.empty_like(previous), torch.empty_like(previous), torch.empty_like(previous, dtype=dtype)
     lstm_cell_forward(
-        library, from_inputs, np.zeros_like(from_inputs), np.zeros(4 * cell_dim, np.float32), previous, keep, 3.0,
+        library, from_inputs, torch.zeros_like(from_inputs), torch.zeros(4 * cell_dim), previous, keep, 3.0,
         gates, cell, tanh_c, h,
     )  # fmt: skip
-    values = h if not is_narrow else (h.astype(np.uint32) << 16).view(np.float32)
-    assert np.isnan(gates).sum() == 4 and np.isnan(gates[1]).sum() == 4
-    assert np.flatnonzero(np.isnan(cell[1])).tolist() == [2, 3, 4]
-    assert np.flatnonzero(np.isnan(tanh_c[1])).tolist() == [2, 3, 4]
-    assert np.flatnonzero(np.isnan(values[1])).tolist() == [2, 3, 4, 5]
-    np.testing.assert_allclose(gates[2, [2, cell_dim + 3, 2 * cell_dim + 4, 3 * cell_dim + 5]], 1.0, rtol=1e-6)
-    grad_h = np.zeros((num_rows, cell_dim), dtype=dtype)
-    grad_cell, grad_gates, grad_bias = np.ones_like(cell), np.empty_like(from_inputs), np.zeros_like(gates[0])
-    lstm_cell_backward(library, gates, previous, keep, cell, tanh_c, grad_h, 3.0, grad_cell, grad_gates, grad_bias)
-    assert np.isnan(grad_cell[1, 2:5]).all() and np.isfinite(grad_cell[[0, 2]]).all()
-    assert np.isnan(grad_bias).any()
+    assert gates.isnan().sum() == 4 and gates[1].isnan().sum() == 4
+    assert cell[1].isnan().nonzero().flatten().tolist() == [2, 3, 4]
+    assert tanh_c[1].isnan().nonzero().flatten().tolist() == [2, 3, 4]
+    assert h[1].isnan().nonzero().flatten().tolist() == [2, 3, 4, 5]
+    np.testing.assert_allclose(gates[2, changed], 1.0, rtol=1e-6)
+    grad_cell, grad_gates, grad_bias = torch.ones_like(cell), torch.empty_like(from_inputs), torch.zeros(4 * cell_dim)
+    lstm_cell_backward(
+        library, gates, previous, keep, cell, tanh_c, torch.zeros_like(h), 3.0, grad_cell, grad_gates, grad_bias
+    )
+    assert grad_cell[1, 2:5].isnan().all() and grad_cell[[0, 2]].isfinite().all()
+    assert grad_bias.isnan().any()
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

@@ -19,7 +19,8 @@ def seed():
 def run_with_gradients(run, layer, *given, dtype):
     """Values and every gradient of a fixed product with them."""
     leaves = [tensor.clone().requires_grad_() for tensor in given[:1] + given[2:]]
-    results = run(leaves[0], given[1], *leaves[1:], dtype)
+    with torch.autocast("cpu", dtype, enabled=dtype == torch.bfloat16):
+        results = run(leaves[0], given[1], *leaves[1:])
     loss = sum((values * torch.linspace(-1, 1, values.numel()).view_as(values)).sum() for values in results)
     return [*results, *torch.autograd.grad(loss, [*leaves, *layer.parameters()])]
 
@@ -67,9 +68,9 @@ def test_a_row_that_starts_again_equals_a_row_from_zero(kernels):
     torch.manual_seed(0)
     layer = ProjectedLstm(6, 9, 6, projected=True, cell_clip=3.0, projection_clip=3.0, forget_bias=1.0)
     stack = LstmStack([layer], residual=False)
-    inputs, keep = torch.randn(6, 3, 6), torch.ones(6, 3)
-    keep[2, 1] = 0
-    (*_, outputs), _ = stack.forward_window(inputs, keep, stack.zero_state(3), 0.0, torch.float32)
-    (*_, fresh), _ = stack.forward_window(inputs[2:], torch.ones(4, 3), stack.zero_state(3), 0.0, torch.float32)
-    torch.testing.assert_close(outputs[2:, 1], fresh[:, 1], rtol=0, atol=1e-6)
-    assert not torch.allclose(outputs[2:, 0], fresh[:, 0])
+    inputs, keep = torch.randn(3, 6, 6), torch.ones(3, 6)
+    keep[1, 2] = 0
+    (*_, outputs), _ = stack(inputs, stack.zero_state(3), keep=keep)
+    (*_, fresh), _ = stack(inputs[:, 2:], stack.zero_state(3))
+    torch.testing.assert_close(outputs[1, 2:], fresh[1], rtol=0, atol=1e-6)
+    assert not torch.allclose(outputs[0, 2:], fresh[0])

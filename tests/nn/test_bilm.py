@@ -70,8 +70,8 @@ def test_right_to_left_reverses_each_sentence_by_its_own_length():
     for row, length in enumerate(LENGTHS.tolist()):
         if length:
             own = words[row : row + 1, :length]
-            ahead, _ = BILM.left_to_right(own, [length], BILM.left_to_right.zero_state(1))
-            back, _ = BILM.right_to_left(own.flip(1), [length], BILM.right_to_left.zero_state(1))
+            ahead, _ = BILM.left_to_right(own, BILM.left_to_right.zero_state(1))
+            back, _ = BILM.right_to_left(own.flip(1), BILM.right_to_left.zero_state(1))
             for layer, left, right in zip(layers[1:], ahead, back, strict=True):
                 torch.testing.assert_close(layer[row, :length], torch.cat([left, right.flip(1)], dim=2)[0])
 

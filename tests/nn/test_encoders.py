@@ -20,9 +20,9 @@ ENCODERS = {
 }
 
 
-def read_top(stack, *given, dropout=0.0, product_dtype=torch.float32):
-    layers, state = stack.forward_window(*given, dropout, product_dtype)
-    return layers[-1], state
+def run_top(stack, words, state, **options):
+    layers, end = stack(words, state, **options)
+    return layers[-1], end
 
 
 def make_bilm(kind):
@@ -111,7 +111,7 @@ def test_two_windows_with_carried_state_equal_one(kind, halves, seed):
         lengths = torch.tensor([len(part) for part in parts])
         order = torch.argsort(lengths, descending=True, stable=True)
         inputs = torch.nn.utils.rnn.pad_sequence([*parts, torch.zeros(1, DIM)], batch_first=True)[:-1]
-        outputs, end = encoder(inputs[order], lengths[order].tolist(), state.rows(order))
+        outputs, end = encoder(inputs[order], state.rows(order), lengths=lengths[order])
         restore = torch.argsort(order)
         return [layer[restore] for layer in outputs], end.rows(restore)
 
@@ -136,46 +136,39 @@ def test_two_windows_with_carried_state_equal_one(kind, halves, seed):
 )
 def test_packed_windows_equal_single_sentences(kind, sizes, seed, num_rows):
     encoder, num_steps = BILMS[kind].left_to_right, sum(sizes)
-    words = draw(num_steps, num_rows, DIM, seed=seed)
-    keep = (draw(num_steps, num_rows, seed=seed + 1) > -0.5).float()  # 0: a sentence starts
-    keep[0] = 0.0
+    words = draw(num_rows, num_steps, DIM, seed=seed)
+    keep = (draw(num_rows, num_steps, seed=seed + 1) > -0.5).float()  # 0: a sentence starts
+    keep[:, 0] = 0.0
     tops, state = [], encoder.zero_state(num_rows)
     with torch.no_grad():
-        for window, marks in zip(words.split(sizes), keep.split(sizes), strict=True):
-            top, state = read_top(encoder, window, marks, state)
+        for window, marks in zip(words.split(sizes, dim=1), keep.split(sizes, dim=1), strict=True):
+            top, state = run_top(encoder, window, state, keep=marks)
             tops.append(top)
-        packed = torch.cat(tops)
+        packed = torch.cat(tops, dim=1)
         for row in range(num_rows):
-            starts = [*torch.nonzero(keep[:, row] == 0).flatten().tolist(), num_steps]
+            starts = [*torch.nonzero(keep[row] == 0).flatten().tolist(), num_steps]
             for start, stop in itertools.pairwise(starts):
-                sentence = words[None, start:stop, row]
-                outputs, end = encoder(sentence, [stop - start], encoder.zero_state(1))
-                assert_near(packed[start:stop, row], outputs[-1][0])
+                top, end = run_top(encoder, words[[row], start:stop], encoder.zero_state(1))
+                assert_near(packed[row, start:stop], top[0])
             after = draw(1, 3, DIM, seed=9)
-            assert_near(encoder(after, [3], state.rows(slice(row, row + 1)))[0][-1], encoder(after, [3], end)[0][-1])
-
-
-def test_the_state_of_a_window_passes_no_gradient_on(kind):
-    encoder = BILMS[kind].left_to_right
-    words = draw(3, 2, DIM).requires_grad_()
-    top, state = read_top(encoder, words, torch.ones(3, 2), encoder.zero_state(2))
-    assert top.requires_grad and not any(tensor.requires_grad for tensor in state.tensors)
+            assert_near(run_top(encoder, after, state.rows(slice(row, row + 1)))[0], run_top(encoder, after, end)[0])
 
 
 def test_dropout_is_sampled_per_call_and_only_if_requested(kind):
     encoder = BILMS[kind].left_to_right
-    words, keep, state = draw(5, 2, DIM), torch.ones(5, 2), encoder.zero_state(2)
-    plain = [read_top(encoder, words, keep, state)[0] for _ in range(2)]
-    dropped = [read_top(encoder, words, keep, state, dropout=0.5)[0] for _ in range(2)]
+    words, state = draw(2, 5, DIM), encoder.zero_state(2)
+    plain = [run_top(encoder, words, state)[0] for _ in range(2)]
+    dropped = [run_top(encoder, words, state, dropout=0.5)[0] for _ in range(2)]
     assert torch.equal(*plain)
     assert not torch.allclose(*dropped)
 
 
-def test_bfloat16_products_stay_near_and_the_rest_is_float32(kind):
+def test_autocast_to_bfloat16_stays_near_and_the_rest_is_float32(kind):
     encoder = BILMS[kind].left_to_right
-    words, keep, state = draw(9, 2, DIM), torch.ones(9, 2), encoder.zero_state(2)
-    exact, _ = read_top(encoder, words, keep, state)
-    rounded, end = read_top(encoder, words, keep, state, product_dtype=torch.bfloat16)
+    words, state = draw(2, 9, DIM), encoder.zero_state(2)
+    exact, _ = run_top(encoder, words, state)
+    with torch.autocast("cpu", torch.bfloat16):
+        rounded, end = run_top(encoder, words, state)
     torch.testing.assert_close(rounded, exact, rtol=0.05, atol=0.05)
     assert not torch.equal(rounded, exact)
     assert {tensor.dtype for tensor in (rounded, *end.tensors)} <= {torch.float32, torch.int64}

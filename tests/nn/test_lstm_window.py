@@ -45,8 +45,9 @@ def read_step_by_step(layer, inputs, keep, hidden, cell):
     return torch.stack(outputs), hidden, cell
 
 
-def forward_window(layer, *tensors, product_dtype=torch.float32):
-    outputs, cells = layer(*tensors, product_dtype)
+def forward_window(layer, *tensors, dtype=torch.float32):
+    with torch.autocast("cpu", dtype, enabled=dtype == torch.bfloat16):
+        outputs, cells = layer(*tensors)
     return outputs, outputs[-1], cells[-1]
 
 
@@ -108,7 +109,7 @@ def test_bfloat16_products_give_gradients_near_those_of_float32():
     inputs, keep = torch.randn(NUM_STEPS, NUM_ROWS, INPUT_DIM), torch.ones(NUM_STEPS, NUM_ROWS)
     given = [inputs, torch.zeros(NUM_ROWS, OUTPUT_DIM), torch.zeros(NUM_ROWS, CELL_DIM)]
     exact, rounded = (
-        list_gradients(lambda *t, dtype=dtype: forward_window(layer, *t, product_dtype=dtype), layer, given, keep)[1]
+        list_gradients(lambda *t, dtype=dtype: forward_window(layer, *t, dtype=dtype), layer, given, keep)[1]
         for dtype in (torch.float32, torch.bfloat16)
     )
     for name, wanted in exact.items():

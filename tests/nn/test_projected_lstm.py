@@ -84,7 +84,8 @@ def make_state(seed=2, *, num_rows=5, cell_dim=CELL_DIM, output_dim=OUTPUT_DIM):
 def run(layer, inputs, hidden, cell, lengths=BATCH["lengths"]):
     state = LstmState(torch.tensor(hidden)[None], torch.tensor(cell)[None])
     with torch.no_grad():
-        (outputs,), end = LstmStack([layer], residual=False)(torch.tensor(inputs), lengths, state)
+        stack = LstmStack([layer], residual=False)
+        (outputs,), end = stack(torch.tensor(inputs), state, lengths=torch.tensor(lengths))
     return [result.numpy() for result in (outputs, end.hidden[0], end.cell[0])]
 
 
@@ -164,7 +165,7 @@ def test_a_stack_matches_numpy_with_the_residual_from_the_second_layer_and_not_i
     states = [make_state(seed) for seed in (3, 4, 5)]
     state = LstmState(*(torch.tensor(np.stack(part)) for part in zip(*states, strict=True)))
     with torch.no_grad():
-        outputs, end = stack(torch.tensor(inputs), BATCH["lengths"], state)
+        outputs, end = stack(torch.tensor(inputs), state, lengths=torch.tensor(BATCH["lengths"]))
     for number, (weights, (hidden, cell)) in enumerate(zip(all_weights, states, strict=True)):
         rows, hidden, cell = numpy_layer(weights, below, hidden, cell, cell_clip=0.8, proj_clip=0.6)
         if stack.residual and number > 0:
@@ -183,9 +184,9 @@ def test_two_halves_with_carried_state_equal_the_whole(stack_and_weights):
     stack, _ = stack_and_weights
     inputs = torch.tensor(make_input(lengths=[8, 8], dim=OUTPUT_DIM)[0])
     with torch.no_grad():
-        whole, end = stack(inputs, [8, 8], stack.zero_state(2))
-        first, middle = stack(inputs[:, :4], [4, 4], stack.zero_state(2))
-        second, resumed_end = stack(inputs[:, 4:], [4, 4], middle)
+        whole, end = stack(inputs, stack.zero_state(2))
+        first, middle = stack(inputs[:, :4], stack.zero_state(2))
+        second, resumed_end = stack(inputs[:, 4:], middle)
     for complete, left, right in zip(whole, first, second, strict=True):
         torch.testing.assert_close(torch.cat([left, right], dim=1), complete)
     torch.testing.assert_close(resumed_end.hidden, end.hidden)
@@ -205,6 +206,6 @@ def test_the_zero_state_has_a_row_for_each_sentence_and_layer(stack_and_weights)
 def test_running_twice_gives_the_same_for_nothing_is_kept(stack_and_weights):
     stack, _ = stack_and_weights
     inputs = torch.tensor(make_input(dim=OUTPUT_DIM)[0])
-    runs = [stack(inputs, BATCH["lengths"], stack.zero_state(5))[0] for _ in range(2)]
+    runs = [stack(inputs, stack.zero_state(5))[0] for _ in range(2)]
     for one, other in zip(*runs, strict=True):
         assert torch.equal(one, other)

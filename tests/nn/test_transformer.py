@@ -11,12 +11,7 @@ from elmo.nn.transformer import CausalBlock, TransformerStack, make_rotation, ro
 
 DIM, NUM_HEADS, FEED_FORWARD_DIM, CONTEXT = 8, 2, 12, 3
 HEAD_DIM = DIM // NUM_HEADS
-LENGTHS = [9, 6, 6, 1, 0]
-
-
-def read_top(stack, *given):
-    layers, state = stack.forward_window(*given, 0.0, torch.float32)
-    return layers[-1], state
+LENGTHS = torch.tensor([9, 6, 6, 1, 0])
 
 
 def make_stack(num_layers=2, context=CONTEXT, seed=0):
@@ -69,8 +64,8 @@ def numpy_block(block, stream, context):
 
 def test_a_stack_matches_numpy_for_rows_of_any_length():
     stack, inputs = make_stack(), draw(5, 11, DIM)  # two steps more than any row needs
-    outputs, _ = stack(inputs, LENGTHS, stack.zero_state(5))
-    for row, length in enumerate(LENGTHS):
+    outputs, _ = stack(inputs, stack.zero_state(5), lengths=LENGTHS)
+    for row, length in enumerate(LENGTHS.tolist()):
         stream = list(inputs[row, :length].numpy())
         for layer, output in zip(stack.layers, outputs, strict=True):
             stream = numpy_block(layer, stream, CONTEXT)
@@ -83,18 +78,18 @@ def test_a_stack_matches_numpy_for_rows_of_any_length():
 def test_windows_of_time_steps_change_nothing(monkeypatch, steps_at_once):
     stack, inputs = make_stack(), draw(5, 11, DIM)
     after = draw(5, 3, DIM, seed=1)
-    whole, end = stack(inputs, LENGTHS, stack.zero_state(5))
+    whole, end = stack(inputs, stack.zero_state(5), lengths=LENGTHS)
     monkeypatch.setattr(bilm, "STEPS_AT_ONCE", steps_at_once)
-    windowed, windowed_end = bilm.run_windows(stack, inputs, torch.tensor(LENGTHS), stack.zero_state(5))
+    windowed, windowed_end = bilm.run_windows(stack, inputs, LENGTHS, stack.zero_state(5))
     torch.testing.assert_close(windowed, whole)
-    torch.testing.assert_close(stack(after, [3] * 5, windowed_end)[0], stack(after, [3] * 5, end)[0])
+    torch.testing.assert_close(stack(after, windowed_end)[0], stack(after, end)[0])
 
 
 def test_long_rows_are_read_in_windows(monkeypatch):
     stack, shapes = make_stack(), []
     monkeypatch.setattr(bilm, "STEPS_AT_ONCE", 4)
     stack.layers[0].register_forward_pre_hook(lambda _, given: shapes.append((given[0].shape, given[1].shape)))
-    bilm.run_windows(stack, draw(5, 11, DIM), torch.tensor(LENGTHS), stack.zero_state(5))
+    bilm.run_windows(stack, draw(5, 11, DIM), LENGTHS, stack.zero_state(5))
     assert [inputs[1] for inputs, _ in shapes] == [4, 4, 3]
     assert [keys[1] for _, keys in shapes] == [0, CONTEXT, CONTEXT]
 
@@ -102,7 +97,7 @@ def test_long_rows_are_read_in_windows(monkeypatch):
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_a_word_sees_as_many_words_back_as_the_context_in_each_layer(num_layers):
     stack, inputs = make_stack(num_layers), draw(1, 12, DIM).requires_grad_()
-    outputs, _ = stack(inputs, [12], stack.zero_state(1))
+    outputs, _ = stack(inputs, stack.zero_state(1))
     (gradient,) = torch.autograd.grad((outputs[-1][0, 10] @ draw(DIM, seed=1)).sum(), inputs)
     seen = gradient[0].abs().sum(dim=1) > 0
     assert seen.tolist() == [10 - num_layers * CONTEXT <= step <= 10 for step in range(12)]
@@ -123,38 +118,38 @@ def test_rotated_products_depend_on_distance_alone():
 
 def test_the_state_is_limited_to_the_context():
     stack = make_stack()
-    _, end = stack(draw(5, 11, DIM), LENGTHS, stack.zero_state(5))
+    _, end = stack(draw(5, 11, DIM), stack.zero_state(5), lengths=LENGTHS)
     assert end.keys.shape == end.values.shape == (2, 5, CONTEXT, DIM)
     assert end.num_kept.tolist() == [[3, 3, 3, 1, 0]]
     assert stack.zero_state(5).keys.shape == (2, 5, 0, DIM)  # what was never read takes no room
-    keep = torch.tensor([[1.0, 0.0], [1.0, 1.0]])
-    _, packed_end = read_top(stack, draw(2, 2, DIM), keep, end.rows(slice(2)))
+    keep = torch.tensor([[1.0, 1.0], [0.0, 1.0]])
+    _, packed_end = stack(draw(2, 2, DIM), end.rows(slice(2)), keep=keep)
     assert packed_end.num_kept.tolist() == [[3, 2]]
-    _, packed_end = read_top(stack, draw(1, 2, DIM), torch.tensor([[1.0, 0.0]]), packed_end)
+    _, packed_end = stack(draw(2, 1, DIM), packed_end, keep=torch.tensor([[1.0], [0.0]]))
     assert packed_end.num_kept.tolist() == [[3, 1]]
 
 
 def test_a_row_of_length_zero_keeps_its_state_and_all_rows_may_be_empty():
     stack = make_stack()
-    _, state = stack(draw(2, 2, DIM), [2, 1], stack.zero_state(2))
-    outputs, end = stack(draw(2, 4, DIM), [0, 0], state)
+    _, state = stack(draw(2, 2, DIM), stack.zero_state(2), lengths=torch.tensor([2, 1]))
+    outputs, end = stack(draw(2, 4, DIM), state, lengths=torch.tensor([0, 0]))
     assert [output.shape for output in outputs] == [(2, 4, DIM)] * 2
     assert not torch.stack(outputs).any()
     after = draw(2, 3, DIM, seed=1)
-    torch.testing.assert_close(stack(after, [3, 3], end)[0], stack(after, [3, 3], state)[0])
+    torch.testing.assert_close(stack(after, end)[0], stack(after, state)[0])
 
 
 def test_every_layer_of_a_new_stack_is_of_one_scale_whatever_the_words_are():
     torch.manual_seed(0)
     stack = TransformerStack([CausalBlock(64, 4, 128, depth=6) for _ in range(6)], dim=64, context=8)
     for scale in (0.1, 10.0):
-        outputs, _ = stack(torch.randn(4, 20, 64) * scale, [20] * 4, stack.zero_state(4))
+        outputs, _ = stack(torch.randn(4, 20, 64) * scale, stack.zero_state(4))
         for output in outputs:
             assert output.std().item() == pytest.approx(1.0, abs=0.01)
 
 
 def test_every_weight_is_trained_by_the_top_layer():
     stack = make_stack().requires_grad_()
-    top, _ = read_top(stack, draw(4, 2, DIM), torch.ones(4, 2), stack.zero_state(2))
+    (*_, top), _ = stack(draw(2, 4, DIM), stack.zero_state(2))
     (top @ draw(DIM, seed=1)).sum().backward()
     assert [name for name, parameter in stack.named_parameters() if parameter.grad is None] == []

@@ -108,6 +108,7 @@ def test_a_few_updates_lower_the_loss(kind, dtype, num_samples):
             samples = NegativeSamples(num_samples, NUM_WORDS, generator) if num_samples else None
             result = objective(batch, state, samples)
             state = result.state
+            assert not any(tensor.requires_grad for tensor in state.tensors)  # truncated backpropagation
             optimizer.zero_grad()
             ((result.left_to_right + result.right_to_left) / batch.num_words).backward()
             assert all(parameter.grad is not None for parameter in objective.parameters())

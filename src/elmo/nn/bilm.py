@@ -16,7 +16,7 @@ from elmo.nn.transformer import TransformerStack
 
 STEPS_AT_ONCE = 256
 
-# One direction: zero_state, forward and forward_window are all that is asked of it.
+# One direction: zero_state and forward are all that is asked of it.
 Encoder: TypeAlias = LstmStack | TransformerStack
 
 
@@ -136,8 +136,7 @@ def run_windows(
     windows = []
     for start in range(0, words.shape[1], STEPS_AT_ONCE):
         window = words[:, start : start + STEPS_AT_ONCE]
-        lengths: list[int] = (num_read - start).clamp(0, window.shape[1]).tolist()
-        outputs, state = encoder(window, lengths, state)
+        outputs, state = encoder(window, state, lengths=(num_read - start).clamp(0, window.shape[1]))
         windows.append(outputs)
     return [torch.cat(parts, dim=1) for parts in zip(*windows, strict=True)], state
 

@@ -114,17 +114,13 @@ class TablePooling(torch.autograd.Function):
         ctx.library = library
         ctx.table = CharTable(table.detach().numpy(), bias.detach().numpy(), filters)
         char_ids = char_ids.contiguous()
-        starts = torch.empty(len(char_ids), len(bias))
+        features, starts = pool_characters(library, ctx.table, char_ids, num_starts.contiguous())
         ctx.save_for_backward(char_ids, starts)
-        num_starts = num_starts.contiguous()
-        return torch.from_numpy(
-            pool_characters(library, ctx.table, char_ids.numpy(), num_starts.numpy(), starts.numpy())
-        )
+        return features
 
     @staticmethod
     def backward(ctx: Any, grad_features: Tensor) -> Any:
         """Return the gradients of the table and the bias."""
         char_ids, starts = ctx.saved_tensors
-        gradient = grad_features.contiguous().numpy()
-        grad_table = pool_characters_backward(ctx.library, ctx.table, char_ids.numpy(), starts.numpy(), gradient)
-        return torch.from_numpy(grad_table), grad_features.sum(dim=0), None, None, None, None
+        grad_table = pool_characters_backward(ctx.library, ctx.table, char_ids, starts, grad_features.contiguous())
+        return grad_table, grad_features.sum(dim=0), None, None, None, None

@@ -1,125 +1,123 @@
 """What training computes in the compiled library: the LSTM cell and the pooling of characters, with gradients.
 
-An LSTM cell is everything between two matrix multiplications of a time step. Arrays that are multiplied are float32,
-or bfloat16 as the uint16 of its bits.
+An LSTM cell is everything between two matrix multiplications of a time step. Tensors that are multiplied are float32 or
+bfloat16, all others float32.
 """
 
 import ctypes
 import math
-from typing import Any
 
-import numpy as np
-import numpy.typing as npt
+import torch
+from torch import Tensor
 
-from elmo.kernels.characters import CharTable, Ids, check_ids
-from elmo.kernels.library import KernelError, Library, address_of
-
-Array = npt.NDArray[np.float32]
+from elmo.kernels.characters import CharTable, check_ids
+from elmo.kernels.library import KernelError, Library
 
 
 def lstm_cell_forward(
     library: Library,
-    from_inputs: npt.NDArray[Any],
-    from_state: npt.NDArray[Any],
-    bias: Array,
-    previous: Array,
-    keep: Array,
+    from_inputs: Tensor,
+    from_state: Tensor,
+    bias: Tensor,
+    previous: Tensor,
+    keep: Tensor,
     cell_clip: float | None,
-    gates: Array,
-    cell: Array,
-    tanh_c: Array,
-    h: npt.NDArray[Any],
+    gates: Tensor,
+    cell: Tensor,
+    tanh_c: Tensor,
+    h: Tensor,
 ) -> None:
     """Write the gates' activations (B, 4H), the cell, its tanh and the output, all three (B, H).
 
     i, f, g, o = activations of from_inputs + from_state + bias; cell = clip(f · keep · previous + i · g),
-    tanh_c = tanh(cell), h = o · tanh_c; `keep` (B,). from_inputs, from_state and h share one dtype, float32 or
-    bfloat16; everything else is float32. `gates` may be the same memory as from_inputs.
+    tanh_c = tanh(cell), h = o · tanh_c; `keep` (B,). from_inputs, from_state and h share one dtype. `gates` may be the
+    same memory as from_inputs.
     """
     num_rows, cell_dim = cell.shape
-    one, four, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), h.dtype.type
+    one, four = (num_rows, cell_dim), (num_rows, 4 * cell_dim)
     library.train_forward(
         num_rows, cell_dim, _is_narrow(h),
-        address_of(from_inputs, "from_inputs", dtype, four), address_of(from_state, "from_state", dtype, four),
-        address_of(bias, "bias", np.float32, four[1:]), address_of(previous, "previous", np.float32, one),
-        address_of(keep, "keep", np.float32, one[:1]), math.inf if cell_clip is None else cell_clip,
-        address_of(gates, "gates", np.float32, four), address_of(cell, "cell", np.float32, one),
-        address_of(tanh_c, "tanh_c", np.float32, one), address_of(h, "h", dtype, one),
+        _address(from_inputs, "from_inputs", four, h.dtype), _address(from_state, "from_state", four, h.dtype),
+        _address(bias, "bias", four[1:]), _address(previous, "previous", one), _address(keep, "keep", one[:1]),
+        math.inf if cell_clip is None else cell_clip,
+        _address(gates, "gates", four), _address(cell, "cell", one), _address(tanh_c, "tanh_c", one),
+        _address(h, "h", one, h.dtype),
     )  # fmt: skip
 
 
 def lstm_cell_backward(
     library: Library,
-    gates: Array,
-    previous: Array,
-    keep: Array,
-    cell: Array,
-    tanh_c: Array,
-    grad_h: npt.NDArray[Any],
+    gates: Tensor,
+    previous: Tensor,
+    keep: Tensor,
+    cell: Tensor,
+    tanh_c: Tensor,
+    grad_h: Tensor,
     cell_clip: float | None,
-    grad_cell: Array,
-    grad_gates: npt.NDArray[Any],
-    grad_bias: Array,
+    grad_cell: Tensor,
+    grad_gates: Tensor,
+    grad_bias: Tensor,
 ) -> None:
     """Write the gradient of the gates' sums (B, 4H), add it to the bias's, turn the cell's into `previous`'s.
 
-    grad_h and grad_gates share one dtype, float32 or bfloat16; everything else is float32.
+    grad_h and grad_gates share one dtype.
     """
     num_rows, cell_dim = cell.shape
-    one, four, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), grad_gates.dtype.type
+    one, four, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), grad_gates.dtype
     library.train_backward(
-        num_rows, cell_dim, _is_narrow(grad_gates), address_of(gates, "gates", np.float32, four),
-        address_of(previous, "previous", np.float32, one), address_of(keep, "keep", np.float32, one[:1]),
-        address_of(cell, "cell", np.float32, one), address_of(tanh_c, "tanh_c", np.float32, one),
-        address_of(grad_h, "grad_h", dtype, one), math.inf if cell_clip is None else cell_clip,
-        address_of(grad_cell, "grad_cell", np.float32, one), address_of(grad_gates, "grad_gates", dtype, four),
-        address_of(grad_bias, "grad_bias", np.float32, four[1:]),
+        num_rows, cell_dim, _is_narrow(grad_gates), _address(gates, "gates", four),
+        _address(previous, "previous", one), _address(keep, "keep", one[:1]), _address(cell, "cell", one),
+        _address(tanh_c, "tanh_c", one), _address(grad_h, "grad_h", one, dtype),
+        math.inf if cell_clip is None else cell_clip, _address(grad_cell, "grad_cell", one),
+        _address(grad_gates, "grad_gates", four, dtype), _address(grad_bias, "grad_bias", four[1:]),
     )  # fmt: skip
 
 
-def _is_narrow(array: npt.NDArray[Any]) -> bool:
-    if array.dtype not in (np.float32, np.uint16):
-        raise KernelError(f"A training kernel takes float32, or bfloat16 as uint16, not {array.dtype}.")
-    return array.dtype == np.uint16
-
-
-def pool_characters(library: Library, table: CharTable, char_ids: Ids, num_starts: Ids, starts: Array) -> Array:
+def pool_characters(library: Library, table: CharTable, char_ids: Tensor, num_starts: Tensor) -> tuple[Tensor, Tensor]:
     """Return each filter's maximum plus bias, (U, F), over the windows that start in a word's first places.
 
-    `char_ids` (U, C), `num_starts` (U,); windows end at the last character. `starts` (U, F) receives where the
-    largest windows start.
+    `char_ids` (U, C), `num_starts` (U,); windows end at the last character. Also return where the largest windows
+    start, (U, F).
     """
     num_words, num_characters = char_ids.shape
-    check_ids(char_ids, len(table.table))
-    shape = (num_words, len(table.bias))
-    features = np.empty(shape, dtype=np.float32)
+    check_ids(char_ids.numpy(), len(table.table))
+    features = torch.empty(num_words, len(table.bias))
+    starts = torch.empty_like(features)
     struct = table.describe(num_characters)
     library.convolve(
-        ctypes.addressof(struct),
-        address_of(char_ids, "char_ids", np.int64, (num_words, num_characters)),
-        address_of(num_starts, "num_starts", np.int64, (num_words,)),
-        num_words,
-        features.ctypes.data,
-        address_of(starts, "starts", np.float32, shape),
-    )
-    return features
+        ctypes.addressof(struct), _address(char_ids, "char_ids", char_ids.shape, torch.int64),
+        _address(num_starts, "num_starts", (num_words,), torch.int64), num_words,
+        features.data_ptr(), starts.data_ptr(),
+    )  # fmt: skip
+    return features, starts
 
 
 def pool_characters_backward(
-    library: Library, table: CharTable, char_ids: Ids, starts: Array, grad_features: Array
-) -> Array:
+    library: Library, table: CharTable, char_ids: Tensor, starts: Tensor, grad_features: Tensor
+) -> Tensor:
     """Return the gradient of the table, given where the largest windows started."""
     num_words, num_characters = char_ids.shape
-    check_ids(char_ids, len(table.table))
     shape = (num_words, len(table.bias))
-    grad_table = np.zeros_like(table.table)
+    grad_table = torch.zeros(table.table.shape)
     struct = table.describe(num_characters)
     library.convolve_back(
-        ctypes.addressof(struct),
-        address_of(char_ids, "char_ids", np.int64, (num_words, num_characters)),
-        num_words,
-        address_of(starts, "starts", np.float32, shape),
-        address_of(grad_features, "grad_features", np.float32, shape),
-        grad_table.ctypes.data,
-    )
+        ctypes.addressof(struct), _address(char_ids, "char_ids", char_ids.shape, torch.int64), num_words,
+        _address(starts, "starts", shape), _address(grad_features, "grad_features", shape), grad_table.data_ptr(),
+    )  # fmt: skip
     return grad_table
+
+
+def _is_narrow(tensor: Tensor) -> bool:
+    if tensor.dtype not in (torch.float32, torch.bfloat16):
+        raise KernelError(f"A training kernel takes float32 or bfloat16, not {tensor.dtype}.")
+    return tensor.dtype == torch.bfloat16
+
+
+def _address(tensor: Tensor, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
+    """Return the address of a tensor after checking what the library relies on."""
+    if tensor.dtype != dtype or tensor.shape != shape or tensor.device.type != "cpu" or not tensor.is_contiguous():
+        raise KernelError(
+            f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}; a contiguous tensor of {dtype} and shape "
+            f"{tuple(shape)} on the CPU is needed."
+        )
+    return tensor.data_ptr()

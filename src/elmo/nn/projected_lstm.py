@@ -5,10 +5,8 @@ kernels, a layer over a window of rows is one autograd step for all its time ste
 weight gradients) is one matrix multiplication each.
 """
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -54,40 +52,38 @@ class ProjectedLstm(nn.Module):
             if name != "bias":
                 nn.init.xavier_uniform_(parameter)
 
-    def forward(
-        self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, product_dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor]:
+    def forward(self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         """Run over (T, B, I) from hidden (B, D) and cell (B, H); `keep` (T, B) is 0 where a row starts from zero.
 
-        Returns the outputs (T, B, D) and the cells (T, B, H). Matrices are multiplied in `product_dtype`.
+        Returns the outputs (T, B, D) and the cells (T, B, H). Inside torch.autocast, matrices are multiplied in its
+        dtype.
         """
         is_float32 = inputs.device.type == "cpu" and self.bias.dtype == torch.float32
         library = find_library() if is_float32 else None
         if library is None:
-            return self._forward_steps(inputs, keep, hidden, cell, product_dtype)
-        outputs, cells = LstmWindow.apply(  # type: ignore[no-untyped-call]
-            library, inputs, keep, hidden, cell, self.input_weight, self.state_weight, self._whole_bias(),
-            self.projection_weight, self.cell_clip, self.projection_clip, product_dtype,
-        )  # fmt: skip
+            return self._forward_steps(inputs, keep, hidden, cell)
+        autocasts = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") == torch.bfloat16
+        with torch.autocast("cpu", enabled=False):
+            outputs, cells = LstmWindow.apply(  # type: ignore[no-untyped-call]
+                library, inputs, keep, hidden, cell, self.input_weight, self.state_weight, self._whole_bias(),
+                self.projection_weight, self.cell_clip, self.projection_clip,
+                torch.bfloat16 if autocasts else torch.float32,
+            )  # fmt: skip
         return outputs, cells
 
-    def _forward_steps(
-        self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor, product_dtype: torch.dtype
-    ) -> tuple[Tensor, Tensor]:
+    def _forward_steps(self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
         """Do the same in torch operations: on a GPU, or where the kernels are not compiled."""
-        bias, state_weight = self._whole_bias(), self.state_weight.to(product_dtype)
-        from_inputs = F.linear(inputs.to(product_dtype), self.input_weight.to(product_dtype))
+        bias = self._whole_bias()
+        from_inputs = F.linear(inputs, self.input_weight).to(bias.dtype)
         outputs, cells = [], []
         for step_inputs, step_keep in zip(from_inputs, keep[..., None], strict=True):
-            from_state = F.linear((hidden * step_keep).to(product_dtype), state_weight)
-            gates = step_inputs.to(bias.dtype) + from_state + bias
+            gates = step_inputs + F.linear(hidden * step_keep, self.state_weight) + bias
             input_gate, forget_gate, candidate, output_gate = gates.chunk(4, dim=1)
             cell = forget_gate.sigmoid() * (cell * step_keep) + input_gate.sigmoid() * candidate.tanh()
             cell = _clip(cell, self.cell_clip)
             hidden = output_gate.sigmoid() * cell.tanh()
             if self.projection_weight is not None:
-                hidden = F.linear(hidden.to(product_dtype), self.projection_weight.to(product_dtype)).to(bias.dtype)
-                hidden = _clip(hidden, self.projection_clip)
+                hidden = _clip(F.linear(hidden, self.projection_weight).to(bias.dtype), self.projection_clip)
             outputs.append(hidden)
             cells.append(cell)
         return torch.stack(outputs), torch.stack(cells)
@@ -118,52 +114,45 @@ class LstmStack(nn.Module):
         shape, zeros = (self.num_layers, num_rows), first.bias.new_zeros
         return LstmState(zeros(*shape, first.output_dim), zeros(*shape, first.cell_dim))
 
-    def forward(self, inputs: Tensor, lengths: list[int], state: LstmState) -> tuple[list[Tensor], LstmState]:
-        """(B, T, D) of rows of the given lengths -> each layer's outputs (B, T, D) and the state at the end.
-
-        Outputs are zero past a row's end; a row of length 0 keeps the state it came with.
-        """
-        ends, rows = torch.tensor(lengths, device=inputs.device), torch.arange(len(inputs), device=inputs.device)
-        keep = inputs.new_ones(inputs.shape[1], len(inputs))
-        layers, hiddens, cells = self._run(inputs.transpose(0, 1), keep, state, 0.0, inputs.dtype)
-        last, is_read = (ends - 1).clamp(min=0), (ends > 0)[:, None]
-        hidden = torch.stack([outputs[last, rows] for outputs in hiddens])
-        cell = torch.stack([values[last, rows] for values in cells])
-        mask = (torch.arange(inputs.shape[1], device=inputs.device) < ends[:, None])[..., None]
-        end = LstmState(torch.where(is_read, hidden, state.hidden), torch.where(is_read, cell, state.cell))
-        return [layer.transpose(0, 1) * mask for layer in layers], end
-
-    def forward_window(
-        self, inputs: Tensor, keep: Tensor, state: EncoderState, dropout: float, product_dtype: torch.dtype
+    def forward(
+        self,
+        inputs: Tensor,
+        state: LstmState,
+        *,
+        lengths: Tensor | None = None,
+        keep: Tensor | None = None,
+        dropout: float = 0.0,
     ) -> tuple[list[Tensor], LstmState]:
-        """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
+        """(B, T, D) -> what each layer passes on, (B, T, D), and the state at the end of each row.
 
-        Each layer's input is dropped out, and the residual adds what was left, as bilm-tf trains.
+        Rows have T words, or the given lengths (B,): then outputs are zero past a row's end, and a row of length 0
+        keeps the state it came with. Where `keep` (B, T) is 0, a row starts again from zero. Each layer's input is
+        dropped out, and the residual adds what was left, as bilm-tf trains.
         """
-        assert isinstance(state, LstmState)
-        layers, hiddens, cells = self._run(inputs, keep, state, dropout, product_dtype)
-        hidden, cell = (torch.stack([values[-1] for values in sequences]) for sequences in (hiddens, cells))
-        return layers, LstmState(hidden.detach(), cell.detach())
-
-    def _run(
-        self, inputs: Tensor, keep: Tensor, state: LstmState, dropout: float, product_dtype: torch.dtype
-    ) -> tuple[list[Tensor], list[Tensor], list[Tensor]]:
-        """Return what each layer passes on (T, B, D), its outputs without the residual, and its cells."""
-        layers: list[Tensor] = []
-        hiddens, all_cells = [], []
+        num_rows, num_steps, _ = inputs.shape
+        keep = state.hidden.new_ones(num_steps, num_rows) if keep is None else keep.t()
+        passed, hiddens, all_cells = [inputs.transpose(0, 1)], list[Tensor](), list[Tensor]()
         for layer, hidden, cell in zip(self.layers, state.hidden, state.cell, strict=True):
-            inputs = F.dropout(inputs, dropout, training=dropout > 0)
-            outputs, cells = layer(inputs, keep, hidden, cell, product_dtype)
+            below = F.dropout(passed[-1], dropout, training=dropout > 0)
+            outputs, cells = layer(below, keep, hidden, cell)
             # The recurrent state never contains the residual; only what is passed on does.
-            inputs = outputs + inputs if self.residual and layers else outputs
-            layers.append(inputs)
+            passed.append(outputs + below if self.residual and hiddens else outputs)
             hiddens.append(outputs)
             all_cells.append(cells)
-        return layers, hiddens, all_cells
+        layers = [outputs.transpose(0, 1) for outputs in passed[1:]]
+        if lengths is None:
+            hidden, cell = (torch.stack([steps[-1] for steps in values]) for values in (hiddens, all_cells))
+            return layers, LstmState(hidden, cell)
+        lengths, rows = lengths.to(inputs.device), torch.arange(num_rows, device=inputs.device)
+        last, is_read = (lengths - 1).clamp(min=0), (lengths > 0)[:, None]
+        hidden, cell = (torch.stack([steps[last, rows] for steps in values]) for values in (hiddens, all_cells))
+        end = LstmState(torch.where(is_read, hidden, state.hidden), torch.where(is_read, cell, state.cell))
+        mask = (torch.arange(num_steps, device=inputs.device) < lengths[:, None])[..., None]
+        return [layer * mask for layer in layers], end
 
 
 class LstmWindow(torch.autograd.Function):
-    """outputs (T, B, D) and cells (T, B, H) from inputs (T, B, I) and the state before them, on the CPU in float32.
+    """Outputs (T, B, D) and cells (T, B, H) from inputs (T, B, I) and the state before them, on the CPU in float32.
 
     Compiled kernels run what is between the matrix multiplications, which are in `product_dtype`.
     """
@@ -202,8 +191,8 @@ class LstmWindow(torch.autograd.Function):
             torch.mul(hidden, keep[step, :, None], out=before_hidden[step])
             torch.mm(before_hidden[step], state_weight.t(), out=from_state)
             previous = cells[step - 1] if step else first_cell
-            run_kernel(
-                lstm_cell_forward, library, from_inputs[step], from_state, bias, previous, keep[step],
+            lstm_cell_forward(
+                library, from_inputs[step], from_state, bias, previous, keep[step],
                 cell_clip, gates[step], cells[step], tanh_c[step], h[step],
             )  # fmt: skip
             hidden = h[step] if projection_weight is None else h[step] @ projection_weight.t()
@@ -242,8 +231,8 @@ class LstmWindow(torch.autograd.Function):
             if projection_weight is not None:
                 grad_h = grad_h @ projection_weight
             previous = cells[step - 1] if step else first_cell
-            run_kernel(
-                lstm_cell_backward, ctx.library, gates[step], previous, keep[step], cells[step], tanh_c[step],
+            lstm_cell_backward(
+                ctx.library, gates[step], previous, keep[step], cells[step], tanh_c[step],
                 grad_h, ctx.cell_clip, grad_cell, grad_gates[step], grad_bias,
             )  # fmt: skip
             grad_hidden = (grad_gates[step] @ state_weight) * keep[step, :, None]
@@ -265,14 +254,3 @@ class LstmWindow(torch.autograd.Function):
             None,
             None,
         )
-
-
-def run_kernel(kernel: Callable[..., None], library: Library, *arguments: Tensor | float | None) -> None:
-    """Call a kernel with the memory of tensors; it knows bfloat16 as the uint16 of its bits."""
-    kernel(library, *(_view(value) if isinstance(value, Tensor) else value for value in arguments))
-
-
-def _view(tensor: Tensor) -> Any:
-    if tensor.dtype == torch.bfloat16:
-        return tensor.detach().view(torch.int16).numpy().view(np.uint16)
-    return tensor.detach().numpy()

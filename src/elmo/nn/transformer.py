@@ -101,61 +101,45 @@ class TransformerStack(nn.Module):
         return TransformerState(nothing, nothing, nothing.new_zeros(1, num_rows, dtype=torch.long))
 
     def forward(
-        self, inputs: Tensor, lengths: list[int], state: TransformerState
+        self,
+        inputs: Tensor,
+        state: TransformerState,
+        *,
+        lengths: Tensor | None = None,
+        keep: Tensor | None = None,
+        dropout: float = 0.0,
     ) -> tuple[list[Tensor], TransformerState]:
-        """(B, T, D) of rows of the given lengths -> each layer's outputs (B, T, D) and the state at each row's end.
+        """(B, T, D) -> each layer's outputs (B, T, D) and the state at the end of each row.
 
-        Outputs are zero past a row's end; a row of length 0 keeps the state it came with.
+        Rows have T words, or the given lengths (B,): then outputs are zero past a row's end, and a row of length 0
+        keeps the state it came with. Where `keep` (B, T) is 0, a row starts again and sees nothing before. Dropout
+        is on the inputs and on what each block adds to them.
         """
-        num_read = torch.tensor(lengths, device=inputs.device)
-        past_end = (torch.arange(inputs.shape[1], device=inputs.device) >= num_read[:, None])[..., None]
-        begin = (state.keys.shape[2] - state.num_kept[0])[:, None].expand(inputs.shape[:2])
-        outputs, state = self._run(inputs.masked_fill(past_end, 0.0), begin, num_read, state)
-        return [self.norm(output).masked_fill(past_end, 0.0) for output in outputs], state
-
-    def forward_window(
-        self, inputs: Tensor, keep: Tensor, state: EncoderState, dropout: float, product_dtype: torch.dtype
-    ) -> tuple[list[Tensor], TransformerState]:
-        """(T, B, D) of packed rows, `keep` (T, B) -> each layer's outputs (T, B, D) and the state, detached.
-
-        Where `keep` is 0 a row starts again and sees nothing before. Dropout is on the inputs and on what each
-        block adds to them.
-        """
-        assert isinstance(state, TransformerState)
-        num_steps, num_rows, _ = inputs.shape
+        num_rows, num_steps, _ = inputs.shape
         num_kept = state.keys.shape[2]
-        steps = torch.arange(num_kept, num_kept + num_steps, device=inputs.device)
-        starts = torch.where(keep.t() == 0, steps, num_kept - state.num_kept.t())  # (B, T)
-        begin = starts.cummax(dim=1).values
-        with torch.autocast(inputs.device.type, product_dtype, enabled=product_dtype != torch.float32):
-            inputs = F.dropout(inputs.transpose(0, 1), dropout, training=dropout > 0)
-            num_read = steps.new_full((num_rows,), num_steps)
-            outputs, state = self._run(inputs, begin, num_read, state, dropout)
-            layers = [self.norm(output).transpose(0, 1) for output in outputs]
-        return layers, state.map(Tensor.detach)
-
-    def _run(
-        self, inputs: Tensor, begin: Tensor, num_read: Tensor, state: TransformerState, dropout: float = 0.0
-    ) -> tuple[list[Tensor], TransformerState]:
-        """Run all layers over (B, T, D), of which `num_read` (B,) are real, after the K positions of `state`.
-
-        Of those K + T positions, a word sees none before `begin` (B, T). Outputs are not yet normed.
-        """
-        num_kept, num_steps = state.keys.shape[2], inputs.shape[1]
         first = cast(CausalBlock, self.layers[0])
         rotation = make_rotation(num_kept + num_steps, self.dim // first.num_heads, self.norm.weight)
         positions = torch.arange(num_kept + num_steps, device=inputs.device)
         own = positions[num_kept:]
+        begin = (num_kept - state.num_kept.t()).expand(num_rows, num_steps)  # the first position that a word may see
+        if keep is not None:
+            begin = torch.where(keep == 0, own, begin).cummax(dim=1).values
         oldest = torch.maximum(begin, own - self.context)
         visible = (positions >= oldest[..., None]) & (positions <= own[:, None])
+        num_read = own.new_full((num_rows,), num_steps) if lengths is None else lengths.to(inputs.device)
         size = min(self.context, num_kept + num_steps)
         kept = (num_kept - size + num_read[:, None] + positions[:size]).clamp(min=0)[..., None]
         outputs, all_keys, all_values = [], [], []
+        inputs = F.dropout(inputs, dropout, training=dropout > 0)
         for layer, keys, values in zip(self.layers, state.keys, state.values, strict=True):
             inputs, keys, values = layer(inputs, keys, values, visible[:, None], rotation, dropout)
             outputs.append(inputs)
             all_keys.append(keys.take_along_dim(kept, dim=1))
             all_values.append(values.take_along_dim(kept, dim=1))
+        outputs = [self.norm(output) for output in outputs]
+        if lengths is not None:
+            past_end = (own - num_kept >= num_read[:, None])[..., None]
+            outputs = [output.masked_fill(past_end, 0.0) for output in outputs]
         num_seen = (num_kept + num_read - begin[:, -1]).clamp(max=self.context)
         return outputs, TransformerState(torch.stack(all_keys), torch.stack(all_values), num_seen[None])
 

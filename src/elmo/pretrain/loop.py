@@ -108,18 +108,18 @@ class Objective(nn.Module):
 
     def _run(self, batch: LMBatch | SentenceBatch, state: BiLMState) -> tuple[list[list[Tensor]], BiLMState]:
         """Return each direction's layers, word vectors first, (T, B, D) each, and the state after them."""
-        mixed = self.product_dtype != torch.float32
-        with torch.autocast(batch.word_index.device.type, self.product_dtype, enabled=mixed):
-            distinct = self.bilm.tokens(batch.char_ids, batch.word_ids).float()
+        is_mixed = self.product_dtype != torch.float32
         stacks = (self.bilm.left_to_right, self.bilm.right_to_left)
         starts = (state.left_to_right, state.right_to_left)
         dropout = self.dropout if self.training else 0.0
         sides, ends = [], []
-        for stack, start, index in zip(stacks, starts, batch.word_index, strict=True):
-            words = F.embedding(index, distinct)
-            layers, end = stack.forward_window(words, batch.keep, start, dropout, self.product_dtype)
-            sides.append([words, *layers])
-            ends.append(end)
+        with torch.autocast(batch.word_index.device.type, self.product_dtype, enabled=is_mixed):
+            distinct = self.bilm.tokens(batch.char_ids, batch.word_ids).float()
+            for stack, start, index in zip(stacks, starts, batch.word_index, strict=True):
+                words = F.embedding(index, distinct)
+                layers, end = stack(words.transpose(0, 1), start, keep=batch.keep.t(), dropout=dropout)
+                sides.append([words, *(layer.transpose(0, 1) for layer in layers)])
+                ends.append(end.map(Tensor.detach))
         return sides, BiLMState(ends[0], ends[1])
 
     def _predict(self, tops: list[Tensor], targets: list[Tensor], samples: NegativeSamples | None) -> list[Tensor]:
