@@ -68,11 +68,11 @@ class Process:
         return int(re.search(r"VmRSS:\s+(\d+)", status)[1]) / 1024
 
     def sockets(self) -> set[str]:
-        found = set()
+        names = set()
         for file in Path(f"/proc/{self.process.pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
-                found.add(str(file.readlink()))
-        return {name for name in found if name.startswith("socket:")}
+                names.add(str(file.readlink()))
+        return {name for name in names if name.startswith("socket:")}
 
     def stop(self) -> int:
         self.process.send_signal(signal.SIGTERM)
@@ -84,25 +84,25 @@ def start_process(*arguments: str | Path, **environment: str) -> Iterator[Proces
     """Start the command on a free port of the loopback, and end it."""
     command = [sys.executable, "-m", "elmo", "serve", *map(str, arguments), "--port", "0", "--threads", "1"]
     command += ["--precision", "float32"] if arguments else []
-    with tempfile.TemporaryFile("w+") as said:
-        process = subprocess.Popen(command, stderr=said, env={**os.environ, **environment})
+    with tempfile.TemporaryFile("w+") as stderr:
+        process = subprocess.Popen(command, stderr=stderr, env={**os.environ, **environment})
         try:
-            yield Process(process, _wait_until_ready(process, said))
+            yield Process(process, _wait_until_ready(process, stderr))
         finally:
             if process.poll() is None:
                 process.kill()
             process.wait()
 
 
-def _wait_until_ready(process: subprocess.Popen, said: TextIO) -> str:
+def _wait_until_ready(process: subprocess.Popen, stderr: TextIO) -> str:
     for _ in range(600):
-        said.seek(0)
-        text = said.read()
+        stderr.seek(0)
+        text = stderr.read()
         if process.poll() is not None:
             raise AssertionError(text)
-        if found := re.search(r"serving at (http://\S+/)", text):
+        if address := re.search(r"serving at (http://\S+/)", text):
             with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{found[1]}health", timeout=60).status_code == 200:
-                    return found[1]
+                if httpx.get(f"{address[1]}health", timeout=60).status_code == 200:
+                    return address[1]
         time.sleep(0.1)
     raise AssertionError(text)

@@ -28,16 +28,16 @@ def is_public(path: str) -> bool:
 
 def list_paths(client) -> list[str]:
     """Every path that the application routes, with names filled in."""
-    found = ["/page/main.js"]
+    paths = ["/page/main.js"]
 
     def collect(routes):
         for route in routes:
             if isinstance(route, Route):
-                found.append(route.path.replace("{name}", "places").replace("{name:path}", "tiny"))
+                paths.append(route.path.replace("{name}", "places").replace("{name:path}", "tiny"))
             collect(getattr(route, "routes", None) or getattr(getattr(route, "original_router", None), "routes", []))
 
     collect(client.app.routes)
-    return sorted(set(found))
+    return sorted(set(paths))
 
 
 @pytest.fixture(scope="module")
@@ -56,19 +56,19 @@ def test_no_route_and_no_method_is_open_without_the_key(locked):
             is_open = is_public(path) and method in ("GET", "HEAD") and path in paths
             for headers in WRONG:
                 for content in (None, b"{}"):
-                    answer = locked.request(method, path, headers=headers, content=content, follow_redirects=False)
+                    response = locked.request(method, path, headers=headers, content=content, follow_redirects=False)
                     if is_open:
-                        assert answer.status_code in (200, 405), (method, path)
+                        assert response.status_code in (200, 405), (method, path)
                     else:
-                        assert answer.status_code == 401, (method, path, headers)
-                        assert method == "HEAD" or answer.json()["error"]["code"] == "unauthorized"
+                        assert response.status_code == 401, (method, path, headers)
+                        assert method == "HEAD" or response.json()["error"]["code"] == "unauthorized"
 
 
 def test_with_the_key_every_route_is_reached(locked):
     for path in list_paths(locked):
         for method in ("GET", "POST", "OPTIONS"):
-            answer = locked.request(method, path, headers=KEY, content=b"{}" if method == "POST" else None)
-            assert answer.status_code in (200, 405, 422), (method, path, answer.text)
+            response = locked.request(method, path, headers=KEY, content=b"{}" if method == "POST" else None)
+            assert response.status_code in (200, 405, 422), (method, path, response.text)
 
 
 def test_a_prefix_does_not_open_other_paths(locked):
@@ -83,8 +83,8 @@ def test_a_prefix_does_not_open_other_paths(locked):
 
 
 def test_the_key_is_checked_before_the_body_is_read(locked):
-    answer = locked.post("/embed", content=b"x" * 10_000_000)
-    assert answer.status_code == 401
+    response = locked.post("/embed", content=b"x" * 10_000_000)
+    assert response.status_code == 401
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_the_key_is_checked_before_the_body_is_read(locked):
 def test_pages_of_other_sites_cannot_make_the_server_compute(language_model, headers, is_allowed):
     options = {"cors_origins": ("https://friend.example",), "allowed_hosts": ("named.example",)}
     with serving(language_model, **options) as client:
-        answer = client.post("/embed", content=b'{"sentences": "a bank"}', headers=headers)
-        assert answer.status_code == (200 if is_allowed else 403)
+        response = client.post("/embed", content=b'{"sentences": "a bank"}', headers=headers)
+        assert response.status_code == (200 if is_allowed else 403)
         if not is_allowed:
-            assert answer.json()["error"]["code"] == "cross_site"
+            assert response.json()["error"]["code"] == "cross_site"
         assert client.get("/models", headers=headers).status_code == 200  # reading is the browser's to refuse
 
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
 FLAGS = {"tasks": "--task", "cors_origins": "--cors-origin", "models": "elmo serve my-model",
          "allowed_hosts": "--allowed-host", "api_key": "ELMO_SERVE_API_KEY"}  # fmt: skip
-OF_ALL_COMMANDS = ("precision", "device", "local_files_only")  # told in docs/cli.md
+OF_ALL_COMMANDS = ("precision", "device", "local_files_only")  # documented in docs/cli.md
 
 
 def test_every_option_is_documented():
@@ -25,14 +25,14 @@ def test_every_option_is_documented():
 def test_limits_are_documented_with_their_defaults():
     defaults = Settings()
     rows = re.findall(r"^\| (`--[^|]+) \| ([^|]+) \|", PAGE, flags=re.MULTILINE)
-    told = {}
+    documented = {}
     for names, values in rows:
-        told.update(zip(re.findall(r"`--([\w-]+)`", names), values.strip().split(", "), strict=True))
-    told["max-body-bytes"] = {"4 MiB": str(4 * 2**20)}[told["max-body-bytes"]]
-    assert {name: float(value) for name, value in told.items()} == {
-        name: float(getattr(defaults, name.replace("-", "_"))) for name in told
+        documented.update(zip(re.findall(r"`--([\w-]+)`", names), values.strip().split(", "), strict=True))
+    documented["max-body-bytes"] = {"4 MiB": str(4 * 2**20)}[documented["max-body-bytes"]]
+    assert {name: float(value) for name, value in documented.items()} == {
+        name: float(getattr(defaults, name.replace("-", "_"))) for name in documented
     }
-    assert len(told) == 7
+    assert len(documented) == 7
 
 
 def test_every_code_is_documented():

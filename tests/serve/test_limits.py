@@ -20,7 +20,7 @@ from tests.serve.conftest import serving
 
 
 @pytest.mark.parametrize(
-    ("limit", "asked", "message"),
+    ("limit", "body", "message"),
     [
         ({"max_words": 8}, {"input": ["a", "b", "c"]}, "input has 9 words, with two boundaries per sentence"),
         ({"max_words": 6}, {"input": ["a b c", "d e"]}, "input has 9 words, with two boundaries per sentence"),
@@ -29,10 +29,10 @@ from tests.serve.conftest import serving
         ({"max_values": 20}, {"input": ["a", "b"]}, "The response would have 24 numbers, but at most 20 are sent"),
     ],
 )
-def test_too_much_is_refused(language_model, limit, asked, message):
+def test_requests_over_a_limit_are_rejected(language_model, limit, body, message):
     with serving(language_model, **limit) as client:
-        answer = client.post("/v1/embeddings", json=asked)
-        assert answer.status_code == 413 and message in answer.json()["error"]["message"]
+        response = client.post("/v1/embeddings", json=body)
+        assert response.status_code == 413 and message in response.json()["error"]["message"]
         assert client.post("/v1/embeddings", json={"input": "a"}).status_code == 200
 
 
@@ -48,8 +48,8 @@ def test_too_much_is_refused(language_model, limit, asked, message):
 )
 def test_words_of_a_list_count_for_a_task(language_model, tagger, limits, items, message):
     with serving(language_model, tasks={"places": load(tagger)}, **limits) as client:
-        answer = client.post("/tasks/places", json={"items": items})
-        assert answer.status_code == 413 and message in answer.json()["error"]["message"]
+        response = client.post("/tasks/places", json={"items": items})
+        assert response.status_code == 413 and message in response.json()["error"]["message"]
         assert client.post("/tasks/places", json={"items": [["a", ""]]}).status_code == 200
 
 
@@ -85,12 +85,12 @@ def test_closing_does_not_wait_forever_for_a_computation(monkeypatch):
 
     async def run():
         batcher = Batcher(Metrics(), Settings(batch_words=16))
-        answer = asyncio.ensure_future(batcher.compute(Work("slow", compute), [["a"]]))
+        response = asyncio.ensure_future(batcher.compute(Work("slow", compute), [["a"]]))
         while not is_computing.is_set():
             await asyncio.sleep(0.01)
         try:
             await asyncio.wait_for(batcher.close(), 20)
-            assert not answer.done()
+            assert not response.done()
         finally:
             may_end.set()
         assert not batcher.is_alive
@@ -144,11 +144,11 @@ def test_the_values_of_all_layers_count(language_model):
 )
 def test_the_key_is_required(language_model, headers, status):
     with serving(language_model, api_key="secret") as client:
-        answer = client.post("/v1/embeddings", json={"input": "a"}, headers=headers)
-        assert answer.status_code == status
+        response = client.post("/v1/embeddings", json={"input": "a"}, headers=headers)
+        assert response.status_code == status
         if status == 401:
-            assert answer.json()["error"]["code"] == "unauthorized"
-            assert answer.headers["www-authenticate"] == "Bearer"
+            assert response.json()["error"]["code"] == "unauthorized"
+            assert response.headers["www-authenticate"] == "Bearer"
 
 
 def test_metrics_count(language_model):
@@ -251,19 +251,19 @@ def test_a_missing_body_times_out(language_model):
     assert asyncio.run(run()) == (408, "too_slow")
 
 
-def test_an_answer_that_takes_too_long_is_given_up(language_model):
+def test_a_response_that_takes_too_long_is_abandoned(language_model):
     model, app = blocked_app(language_model, max_seconds=1)
 
     async def run():
         async with app.router.lifespan_context(app):
-            answer = await call(app, BODY)
+            response = await call(app, BODY)
             model.may_compute.set()
-            return answer
+            return response
 
     assert asyncio.run(run()) == (504, "too_slow")
 
 
-def test_a_full_queue_refuses_and_then_takes_again(language_model):
+def test_a_full_queue_rejects_requests_until_there_is_room(language_model):
     model, app = blocked_app(language_model, queue_words=3, max_words=3)
 
     async def run():
@@ -285,7 +285,7 @@ def test_a_clock_that_jumps_changes_nothing(language_model, monkeypatch):
             assert client.get("/health").status_code == 200
 
 
-def test_settings_that_cannot_be_are_refused_together():
+def test_all_invalid_settings_are_reported_together():
     with pytest.raises(ConfigError) as error:
         read_settings(port=70_000, max_words=0, max_seconds=0, api_key="has space")
     for part in ("port is 70000", "max_words is 0", "max_seconds is 0", "api_key is no key"):
@@ -343,8 +343,8 @@ def test_one_bad_request_does_not_fail_those_computed_with_it(language_model, mo
 def test_a_long_request_is_split_and_joined(language_model):
     texts = [f"the bank {number} " * (1 + number % 5) for number in range(40)]
     with serving(language_model, batch_words=16) as client:
-        answer = client.post("/v1/embeddings", json={"input": texts}).json()
-        vectors = np.array([entry["embedding"] for entry in answer["data"]])
+        response = client.post("/v1/embeddings", json={"input": texts}).json()
+        vectors = np.array([entry["embedding"] for entry in response["data"]])
         np.testing.assert_allclose(vectors, language_model.encode(texts), atol=1e-5)
 
 

@@ -20,9 +20,9 @@ def test_the_default_model_is_served_under_its_own_name():
         assert models == [("en-small", "model"), ("zh-small", "model")]
         expected = Elmo.from_pretrained().encode(TEXTS[0])
         for name in ("en-small", "default"):
-            answer = client.embeddings.create(model=name, input=TEXTS[0])
-            np.testing.assert_allclose(answer.data[0].embedding, expected, atol=1e-5)
-            assert answer.model == "en-small"
+            response = client.embeddings.create(model=name, input=TEXTS[0])
+            np.testing.assert_allclose(response.data[0].embedding, expected, atol=1e-5)
+            assert response.model == "en-small"
         with pytest.raises(openai.NotFoundError, match="There is no model 'ada' here"):
             client.embeddings.create(model="ada", input="a")
 
@@ -33,12 +33,12 @@ def test_the_official_client_gets_the_vectors_of_encode(language_folder, languag
         client = openai.OpenAI(base_url=f"{server.address}v1", api_key="secret", max_retries=0)
         expected = language_model.encode(TEXTS)
         for options in ({}, {"encoding_format": "float"}, {"encoding_format": "base64"}):
-            answer = client.embeddings.create(model="language", input=TEXTS, **options)
-            vectors = [entry.embedding for entry in answer.data]
+            response = client.embeddings.create(model="language", input=TEXTS, **options)
+            vectors = [entry.embedding for entry in response.data]
             if options.get("encoding_format") == "base64":
                 continue  # whoever asks for base64 gets it as it came
             np.testing.assert_allclose(np.array(vectors), expected, atol=1e-6)
-            assert answer.usage.prompt_tokens == 18 and answer.model == "language"
+            assert response.usage.prompt_tokens == 18 and response.model == "language"
         single = client.embeddings.create(model="language", input=TEXTS[0]).data[0].embedding
         np.testing.assert_allclose(single, expected[0], atol=1e-6)
         assert [model.id for model in client.models.list()] == ["language"]

@@ -46,13 +46,13 @@ def test_schemathesis_finds_no_failure(language_folder, tagger, tmp_path, key):
     with start_process(language_folder, "--task", tagger, **variables) as server:
         paths = httpx.get(f"{server.address}openapi.json", timeout=60).json()["paths"]
         assert "/tasks/{name}" in paths
-        found = subprocess.run(
+        completed = subprocess.run(
             [program, "run", f"{server.address}openapi.json", "--checks", checks, "--max-examples", "40",
              "--seed", "1", "--phases", "examples,coverage,fuzzing", "--no-color",
              *[option for name, value in headers.items() for option in ("--header", f"{name}: {value}")]],
             capture_output=True, text=True, timeout=280, cwd=tmp_path,
         )  # fmt: skip
-        assert found.returncode == 0, found.stdout[-6000:] + found.stderr[-2000:]
+        assert completed.returncode == 0, completed.stdout[-6000:] + completed.stderr[-2000:]
         assert httpx.get(f"{server.address}health", timeout=60).status_code == 200
         failures = re.findall(
             r'status="5\d\d"} [1-9]', httpx.get(f"{server.address}metrics", headers=headers, timeout=60).text

@@ -1,4 +1,4 @@
-"""A server in a separate process under bad conditions: it answers or rejects, and memory is returned."""
+"""A server in a separate process under bad conditions: it responses or rejects, and memory is returned."""
 
 import contextlib
 import json
@@ -53,7 +53,7 @@ def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
         warm = {"input": ["the bank went to the river"] * 1000, "encoding_format": "base64"}
         for _ in range(3):
             assert httpx.post(url, json=warm, timeout=60).status_code == 200
-        # The largest answer below belongs to what an honest client may ask for.
+        # The largest response below is one that an honest client may request.
         many = {"sentences": ["the bank " * 40] * 780, "layers": "all"}
         assert httpx.post(f"{server.address}embed", json=many, timeout=60).status_code == 200
         before = server.memory_mb()
@@ -80,23 +80,23 @@ def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
             slow_reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             slow_reader.sendall(post(json.dumps(many).encode()).replace(b"/v1/embeddings", b"/embed"))
             assert is_fine(server)
-            answer = read_all(slow_body)
-            assert answer.startswith(b"HTTP/1.1 408") and b'"code":"too_slow"' in answer
+            response = read_all(slow_body)
+            assert response.startswith(b"HTTP/1.1 408") and b'"code":"too_slow"' in response
             with contextlib.suppress(ConnectionError):
                 assert read_all(slow_head) == b""  # closed
         assert is_fine(server)
 
         with ThreadPoolExecutor(40) as pool:  # more than may wait
-            asked = {"input": ["the bank went to the river"] * 500}
-            answers = list(pool.map(lambda _: httpx.post(url, json=asked, timeout=60), range(80)))
-        statuses = {answer.status_code for answer in answers}
+            body = {"input": ["the bank went to the river"] * 500}
+            responses = list(pool.map(lambda _: httpx.post(url, json=body, timeout=60), range(80)))
+        statuses = {response.status_code for response in responses}
         assert 200 in statuses and statuses <= {200, 503, 504}
         expected = language_model.encode("the bank went to the river")
-        for answer in answers:
-            if answer.status_code == 200:
-                np.testing.assert_allclose(answer.json()["data"][-1]["embedding"], expected, atol=1e-5)
-            elif answer.status_code == 503:
-                assert int(answer.headers["retry-after"]) >= 1
+        for response in responses:
+            if response.status_code == 200:
+                np.testing.assert_allclose(response.json()["data"][-1]["embedding"], expected, atol=1e-5)
+            elif response.status_code == 503:
+                assert int(response.headers["retry-after"]) >= 1
         assert is_fine(server)
 
         deadline = time.monotonic() + 40  # memory is given back when nobody asks
@@ -111,21 +111,21 @@ def test_bad_clients_do_not_hurt_the_others(language_folder, language_model):
 def test_sigterm_finishes_requests_in_progress(language_folder):
     with start_process(language_folder) as server:
         body = json.dumps({"input": ["the bank went to the river " * 20] * 300}).encode()
-        answers = []
+        responses = []
 
         def ask() -> None:
-            answers.append(httpx.post(f"{server.address}v1/embeddings", content=body, timeout=60).status_code)
+            responses.append(httpx.post(f"{server.address}v1/embeddings", content=body, timeout=60).status_code)
 
         threads = [threading.Thread(target=ask) for _ in range(6)]
         for thread in threads:
             thread.start()
         metrics = f"{server.address}metrics"
-        while "elmo_waiting_words 0.0" in httpx.get(metrics, timeout=60).text and not answers:
+        while "elmo_waiting_words 0.0" in httpx.get(metrics, timeout=60).text and not responses:
             time.sleep(0.01)
         server.process.send_signal(signal.SIGTERM)
         for thread in threads:
             thread.join(60)
-        assert answers == [200] * 6
+        assert responses == [200] * 6
         assert server.process.wait(30) in (0, -signal.SIGTERM)
         with pytest.raises(httpx.TransportError):
             httpx.get(f"{server.address}health")
@@ -220,8 +220,8 @@ def test_startup_errors_are_one_line(language_folder, tmp_path, capsys):
         ]
         for arguments, message in cases:
             assert main(["serve", *map(str, arguments)]) == 2
-            said = capsys.readouterr().err
-            assert message in said and said.startswith("elmo: ") and said.count("\n") == 1
+            stderr = capsys.readouterr().err
+            assert message in stderr and stderr.startswith("elmo: ") and stderr.count("\n") == 1
 
 
 def test_a_missing_package_is_named_with_its_extra(language_folder, capsys, monkeypatch):

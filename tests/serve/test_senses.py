@@ -28,11 +28,11 @@ It is small.
 
 
 def test_the_senses_are_those_of_the_model(client, language_model):
-    answer = client.post("/senses", json={"sentences": BANKS, "num_senses": 2})
-    assert answer.status_code == 200
-    assert answer.json() == {"model": "tiny", **map_senses(language_model, BANKS, num_senses=2).to_dict()}
+    response = client.post("/senses", json={"sentences": BANKS, "num_senses": 2})
+    assert response.status_code == 200
+    assert response.json() == {"model": "tiny", **map_senses(language_model, BANKS, num_senses=2).to_dict()}
     only = client.post("/senses", json={"sentences": BANKS, "num_senses": 2, "layers": [1]}).json()
-    assert [each["layer"] for each in only["layers"]] == [1]
+    assert [entry["layer"] for entry in only["layers"]] == [1]
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_the_senses_are_those_of_the_model(client, language_model):
     ],
 )
 def test_requests_that_cannot_be_answered(client, body, status, message):
-    answer = client.post("/senses", json=body)
-    assert answer.status_code == status and message in answer.json()["error"]["message"]
+    response = client.post("/senses", json=body)
+    assert response.status_code == status and message in response.json()["error"]["message"]
 
 
 def test_the_card_describes_the_model(language_folder, tmp_path):

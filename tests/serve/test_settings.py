@@ -52,7 +52,7 @@ def test_the_key_is_never_shown():
 
 
 @pytest.mark.parametrize(
-    ("given", "expected"),
+    ("entry", "expected"),
     [
         ("my-model", ("my-model", "my-model")),
         ("a/folder/model.hdf5", ("model.hdf5", "a/folder/model.hdf5")),
@@ -61,8 +61,8 @@ def test_the_key_is_never_shown():
         ("", ("", "")),
     ],
 )
-def test_names_of_served_models(given, expected):
-    assert split_name(given) == expected
+def test_names_of_served_models(entry, expected):
+    assert split_name(entry) == expected
 
 
 def test_served_models_are_opened_and_named(language_folder):
@@ -92,9 +92,9 @@ def test_without_models_the_language_of_the_text_chooses_between_the_two_of_the_
         assert [model["name"] for model in client.get("/models").json()["models"]] == ["en-small", "zh-small"]
 
         def model_of(path, **body):
-            answer = client.post(path, json=body)
-            assert answer.status_code == 200, answer.text
-            return answer.json()["model"]
+            response = client.post(path, json=body)
+            assert response.status_code == 200, response.text
+            return response.json()["model"]
 
         english, chinese, mixed = "I went to the bank", "我去银行存钱", "我用 Kubernetes 部署服务"
         for text, expected in (

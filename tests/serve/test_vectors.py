@@ -14,74 +14,76 @@ def decode(text: str) -> np.ndarray:
 
 
 def test_embeddings_are_those_of_encode(client, language_model):
-    answer = client.post("/v1/embeddings", json={"input": SENTENCES, "model": "tiny"}).json()
-    assert answer["object"] == "list" and answer["model"] == "tiny"
-    assert [entry["index"] for entry in answer["data"]] == [0, 1, 2, 3]
-    vectors = np.array([entry["embedding"] for entry in answer["data"]], dtype=np.float32)
+    response = client.post("/v1/embeddings", json={"input": SENTENCES, "model": "tiny"}).json()
+    assert response["object"] == "list" and response["model"] == "tiny"
+    assert [entry["index"] for entry in response["data"]] == [0, 1, 2, 3]
+    vectors = np.array([entry["embedding"] for entry in response["data"]], dtype=np.float32)
     np.testing.assert_allclose(vectors, language_model.encode(SENTENCES), atol=1e-6)
-    assert answer["usage"] == {"prompt_tokens": 19, "total_tokens": 19}
+    assert response["usage"] == {"prompt_tokens": 19, "total_tokens": 19}
 
 
 def test_one_string_is_one_text_and_base64_is_float32(client, language_model):
-    asked = {"input": "I went to the bank", "encoding_format": "base64"}
-    (entry,) = client.post("/v1/embeddings", json=asked).json()["data"]
+    body = {"input": "I went to the bank", "encoding_format": "base64"}
+    (entry,) = client.post("/v1/embeddings", json=body).json()["data"]
     np.testing.assert_allclose(decode(entry["embedding"]), language_model.encode("I went to the bank"), atol=1e-6)
 
 
 @pytest.mark.parametrize("layers", ["average", "top", "all", "concat", 0, -1, [0.5, 0.25, 2]])
 @pytest.mark.parametrize("encoding", ["float", "base64"])
 def test_word_vectors_by_any_layer(client, language_model, layers, encoding):
-    asked = {"sentences": SENTENCES, "layers": layers, "encoding_format": encoding}
-    answer = client.post("/embed", json=asked).json()
+    body = {"sentences": SENTENCES, "layers": layers, "encoding_format": encoding}
+    response = client.post("/embed", json=body).json()
     expected = language_model.embed(SENTENCES, layers=layers)
-    for found, array in zip(answer["sentences"], expected, strict=True):
-        assert tuple(found["shape"]) == array.shape
-        vectors = decode(found["vectors"]) if encoding == "base64" else np.array(found["vectors"], dtype=np.float32)
+    for sentence, array in zip(response["sentences"], expected, strict=True):
+        assert tuple(sentence["shape"]) == array.shape
+        vectors = (
+            decode(sentence["vectors"]) if encoding == "base64" else np.array(sentence["vectors"], dtype=np.float32)
+        )
         np.testing.assert_allclose(vectors.reshape(array.shape), array, atol=1e-6)
 
 
 def test_phrases_have_the_vectors_of_embed_spans(client, language_model):
     spans = [[(2, 5), (0, 1)], [], [(1, 3)]]
     sentences = ["I went to the bank", "by the river", "the money . the bank"]
-    answer = client.post("/embed", json={"sentences": sentences, "spans": spans, "layers": "top"}).json()
-    for text, own, found in zip(sentences, spans, answer["sentences"], strict=True):
-        expected = language_model.embed_spans(text, own, layers="top")
-        assert found["shape"] == list(expected.shape) and len(found["words"]) in (3, 5)
-        np.testing.assert_allclose(np.array(found["vectors"]).reshape(expected.shape), expected, atol=1e-6)
+    response = client.post("/embed", json={"sentences": sentences, "spans": spans, "layers": "top"}).json()
+    for text, ranges, sentence in zip(sentences, spans, response["sentences"], strict=True):
+        expected = language_model.embed_spans(text, ranges, layers="top")
+        assert sentence["shape"] == list(expected.shape) and len(sentence["words"]) in (3, 5)
+        np.testing.assert_allclose(np.array(sentence["vectors"]).reshape(expected.shape), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize(("spans", "status"), [([[(0, 1)], []], 422), ([[(1, 4)]], 400), ([[(1, 1)]], 400)])
 def test_spans_outside_the_sentence_are_refused(client, spans, status):
-    answer = client.post("/embed", json={"sentences": ["by the river"], "spans": spans})
-    assert answer.status_code == status and "span" in answer.json()["error"]["message"]
+    response = client.post("/embed", json={"sentences": ["by the river"], "spans": spans})
+    assert response.status_code == status and "span" in response.json()["error"]["message"]
 
 
 def test_words_have_offsets(client):
     text = "I don't bank."
-    (found,) = client.post("/embed", json={"sentences": text}).json()["sentences"]
-    assert [word["text"] for word in found["words"]] == ["I", "don", "'t", "bank", "."]
-    assert all(text[word["start"] : word["end"]] == word["text"] for word in found["words"])
-    (found,) = client.post("/embed", json={"sentences": [["New York", ""]]}).json()["sentences"]
-    assert found["words"] == [{"text": text, "start": None, "end": None} for text in ("New York", "")]
-    (found,) = client.post("/embed", json={"sentences": "don't!", "split_on_spaces": True}).json()["sentences"]
-    assert found["words"] == [{"text": "don't!", "start": 0, "end": 6}]
+    (sentence,) = client.post("/embed", json={"sentences": text}).json()["sentences"]
+    assert [word["text"] for word in sentence["words"]] == ["I", "don", "'t", "bank", "."]
+    assert all(text[word["start"] : word["end"]] == word["text"] for word in sentence["words"])
+    (sentence,) = client.post("/embed", json={"sentences": [["New York", ""]]}).json()["sentences"]
+    assert sentence["words"] == [{"text": text, "start": None, "end": None} for text in ("New York", "")]
+    (sentence,) = client.post("/embed", json={"sentences": "don't!", "split_on_spaces": True}).json()["sentences"]
+    assert sentence["words"] == [{"text": "don't!", "start": 0, "end": 6}]
 
 
 @pytest.mark.parametrize("layers", ["average", "top", "concat", 1, [0.1, 0.2, 3]])
 def test_similarity_is_that_of_the_model(client, language_model, layers):
     a, b = "I went to the [bank]", "the [river bank] ."
-    answer = client.post("/similarity", json={"sentence_a": a, "sentence_b": b, "layers": layers}).json()
-    assert answer["cosine"] == pytest.approx(language_model.similarity(a, b, layers=layers), abs=1e-6)
+    response = client.post("/similarity", json={"sentence_a": a, "sentence_b": b, "layers": layers}).json()
+    assert response["cosine"] == pytest.approx(language_model.similarity(a, b, layers=layers), abs=1e-6)
     by_layer = [language_model.similarity(a, b, layers=layer) for layer in range(3)]
-    assert answer["cosine_by_layer"] == pytest.approx(by_layer, abs=1e-6)
-    assert (answer["words_a"], answer["words_b"]) == (["bank"], ["river", "bank"])
+    assert response["cosine_by_layer"] == pytest.approx(by_layer, abs=1e-6)
+    assert (response["words_a"], response["words_b"]) == (["bank"], ["river", "bank"])
 
 
 def test_similarity_by_index(client, language_model):
-    asked = {"sentence_a": ["the", "bank"], "index_a": 1, "sentence_b": "to the river", "index_b": -1}
-    answer = client.post("/similarity", json=asked).json()
+    body = {"sentence_a": ["the", "bank"], "index_a": 1, "sentence_b": "to the river", "index_b": -1}
+    response = client.post("/similarity", json=body).json()
     expected = language_model.compare(["the", "bank"], "to the river", index_a=1, index_b=-1).cosine
-    assert answer["cosine"] == pytest.approx(expected, abs=1e-6)
+    assert response["cosine"] == pytest.approx(expected, abs=1e-6)
 
 
 def test_many_clients_at_once_each_get_their_own(client, language_model):
@@ -94,8 +96,8 @@ def test_many_clients_at_once_each_get_their_own(client, language_model):
             (entry,) = client.post("/v1/embeddings", json={"input": texts[number]}).json()["data"]
             np.testing.assert_allclose(entry["embedding"], expected[number], atol=1e-5)
         else:
-            (found,) = client.post("/embed", json={"sentences": texts[number]}).json()["sentences"]
-            np.testing.assert_allclose(np.mean(found["vectors"], axis=0), expected[number], atol=1e-5)
+            (sentence,) = client.post("/embed", json={"sentences": texts[number]}).json()["sentences"]
+            np.testing.assert_allclose(np.mean(sentence["vectors"], axis=0), expected[number], atol=1e-5)
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(ask, range(len(texts))))
@@ -127,16 +129,16 @@ def test_many_clients_at_once_each_get_their_own(client, language_model):
     ],
 )
 def test_a_wrong_field_is_named(client, path, body, field, message):
-    answer = client.post(path) if body is None else client.post(path, json=body)
-    error = answer.json()["error"]
-    assert (answer.status_code, error["code"], error["field"]) == (422, "invalid_request", field)
+    response = client.post(path) if body is None else client.post(path, json=body)
+    error = response.json()["error"]
+    assert (response.status_code, error["code"], error["field"]) == (422, "invalid_request", field)
     assert message in error["message"]
 
 
 @pytest.mark.parametrize("body", [b"{", b" ", b"\xff\xfe", b'{"input": "\\ud800"}', b"[" * 100_000, b'{"input": NaN'])
 def test_broken_json_is_refused(client, body):
-    answer = client.post("/v1/embeddings", content=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")
+    response = client.post("/v1/embeddings", content=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "invalid_json")
 
 
 @pytest.mark.parametrize(
@@ -152,6 +154,6 @@ def test_broken_json_is_refused(client, body):
     ],
 )
 def test_other_mistakes_have_the_same_shape(client, path, body, status, code, message):
-    answer = client.post(path, json=body)
-    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
-    assert message in answer.json()["error"]["message"]
+    response = client.post(path, json=body)
+    assert (response.status_code, response.json()["error"]["code"]) == (status, code)
+    assert message in response.json()["error"]["message"]
