@@ -1,11 +1,10 @@
-"""Records of CSV, JSON lines, JSON arrays and Parquet, and the positions of errors."""
+"""Records of CSV, JSON lines and Parquet, and the positions of errors."""
 
 import csv
 
 import pytest
 
-from elmo import InputError
-from elmo.files.rows import Record, open_parquet, read_cells, read_json_array, read_json_lines, to_json
+from elmo.files.rows import Record, open_parquet, read_cells, read_json_lines, to_json
 from elmo.files.sources import BrokenRow, find_sources
 
 
@@ -26,28 +25,6 @@ def test_a_broken_line_keeps_its_number_and_the_next_is_read(line, reason):
     broken, good = read_json_lines([line, '{"a": 1}'])
     assert isinstance(broken, BrokenRow) and broken.number == 1 and broken.reason.startswith(reason)
     assert good == Record(2, {"a": 1})
-
-
-def test_a_json_array_gives_each_object_with_its_number():
-    text = '\n[{"a": 1},\n\n {"a": [2]}\n]\n'
-    assert list(read_json_array(text, "x.json")) == [Record(1, {"a": 1}), Record(2, {"a": [2]})]
-    assert list(read_json_array(" [ ] ", "x.json")) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ('{"a": 1}', "x.json, line 1: a JSON array of objects was expected."),
-        ("[\n5]", "x.json, row 1, holds 5"),
-        ('[{"a": 1}\n {"a": 2}]', "x.json, line 2, is not a JSON array ("),
-        ('[{"a": 1}]\n{"a": 2}', "x.json, line 2, is not a JSON array ("),
-        ("[" * 100_000, "x.json, line 1, is not a JSON array ("),
-    ],
-)
-def test_a_broken_array_names_file_and_line(text, message):
-    with pytest.raises(InputError) as caught:
-        list(read_json_array(text, "x.json"))
-    assert str(caught.value).startswith(message)
 
 
 def test_cells_are_numbered_by_the_first_line_of_their_row():

@@ -1,4 +1,4 @@
-"""Lines of text and Parquet files -> records of named fields with their place: CSV, TSV, JSON lines and arrays.
+"""Lines of text and Parquet files -> records of named fields with their place: CSV, TSV and JSON lines.
 
 A row that cannot be read becomes a BrokenRow, so that each caller decides whether to stop or to skip it.
 """
@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from elmo.errors import InputError
 from elmo.extras import require
-from elmo.files.sources import CONVERT_ADVICE, BrokenRow, Place, Source, report_damage
+from elmo.files.sources import CONVERT_ADVICE, BrokenRow, Source, report_damage
 
 LONGEST_ROW_BYTES = 16 << 20  # what is tokenized at once must fit into memory several times over
 QUOTING_ADVICE = "a quote that opens a cell must close it, and a quote inside such a cell is written twice"
@@ -56,22 +55,6 @@ def read_json_lines(lines: Iterable[str | BrokenRow]) -> Records:
                 yield Record(number, fields)
             else:
                 yield BrokenRow(number, f"holds {json.dumps(fields):.40}; a JSON object was expected")
-
-
-def read_json_array(text: str, name: str) -> Iterator[Record]:
-    """Yield the objects of a JSON array, numbered from 1; InputError names the file and the place of a fault."""
-    try:
-        objects = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        line, reason = getattr(error, "lineno", 1), getattr(error, "msg", str(error))
-        raise InputError(f"{Place(name, line)}, is not a JSON array ({reason}).") from error
-    if not isinstance(objects, list):
-        raise InputError(f"{Place(name, 1)}: a JSON array of objects was expected.")
-    for number, fields in enumerate(objects, start=1):
-        if not isinstance(fields, dict):
-            place = Place(name, number, "row")
-            raise InputError(f"{place}, holds {json.dumps(fields):.40}; a JSON object was expected.")
-        yield Record(number, fields)
 
 
 # --- CSV and TSV

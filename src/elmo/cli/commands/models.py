@@ -10,7 +10,6 @@ from elmo.cli.options import FilesOptions
 from elmo.cli.terminal import say
 from elmo.errors import InputError
 from elmo.files.durable import check_parent, is_vacant
-from elmo.files.sources import Lines
 
 STORAGE = (
     "Type of the stored weights: float16 needs half the space of float32, compact also stores the softmax as int8. "
@@ -95,6 +94,8 @@ def vocab(
 
 def _read_words(path: Path, known: Container[str] = ()) -> list[str]:
     """Read one word per line; InputError for counts, phrases or blank lines that are not `known` words."""
+    from elmo.tasks.readers.lines import Lines
+
     lines = Lines(path)
     words = []
     for word in lines:

@@ -17,7 +17,7 @@ from elmo.cli.terminal import say
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file
-from elmo.files.sources import STDIN, Lines
+from elmo.files.sources import STDIN
 from elmo.heap import reuse_large_blocks
 from elmo.tasks.examples import locate_words
 from elmo.tasks.settings import DEFAULTS, ReadSettings, TaskOptions, TaskSettings
@@ -277,6 +277,7 @@ def predict(
       echo '{"text": "a great film"}' | elmo task predict sentiment --format jsonl
     """
     from elmo.tasks.readers import open_reader
+    from elmo.tasks.readers.lines import Lines
 
     if text and file is not None:
         raise InputError(f"FILE ({file}) and --text were both given; use one.")

@@ -10,8 +10,9 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from elmo.errors import InputError
-from elmo.files.sources import Lines, Place
+from elmo.files.sources import Place
 from elmo.tasks.examples import TaggedSentence
+from elmo.tasks.readers.lines import Lines
 from elmo.tasks.readers.reader import Reader
 from elmo.tasks.settings import ReadSettings
 

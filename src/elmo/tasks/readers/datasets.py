@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from elmo.errors import InputError
-from elmo.files.sources import STDIN, Lines, Place
+from elmo.files.sources import STDIN, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, SenseSentence, SenseTarget, Span
+from elmo.tasks.readers.lines import Lines
 from elmo.tasks.readers.reader import Reader
 from elmo.tasks.settings import ReadSettings
 

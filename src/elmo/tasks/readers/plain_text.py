@@ -7,8 +7,8 @@ or ||| (pairs; a question and its passage) or a sentence with <e1> and <e2> (rel
 from collections.abc import Iterator
 from typing import Any
 
-from elmo.files.sources import Lines
 from elmo.tasks.examples import Question, SentencePair, TaggedSentence, build_example
+from elmo.tasks.readers.lines import Lines
 from elmo.tasks.readers.reader import Reader
 from elmo.tasks.settings import ReadSettings
 

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
-from elmo.files.sources import Lines
+from elmo.tasks.readers.lines import Lines
 from elmo.tasks.settings import ReadSettings
 
 

@@ -14,10 +14,11 @@ from dataclasses import replace
 from typing import Any
 
 from elmo.errors import InputError
-from elmo.files.rows import Record, read_cells, read_json_array, read_json_lines
-from elmo.files.sources import BrokenRow, Lines, Place
+from elmo.files.rows import Record, read_cells, read_json_lines
+from elmo.files.sources import BrokenRow, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, SentencePair, TaggedSentence
 from elmo.tasks.readers.columns import find_columns, header_names
+from elmo.tasks.readers.lines import Lines
 from elmo.tasks.readers.reader import Reader
 from elmo.tasks.settings import TARGETS, ReadSettings, Records
 
@@ -133,6 +134,22 @@ def _read_trec(lines: Lines) -> Iterator[Record]:
         if match is None:
             raise lines.fail(f"{line!r:.60} is not LABEL:sublabel text, as TREC's questions are.")
         yield Record(lines.number, dict(zip(("label", "sublabel", "text"), match.groups(), strict=True)))
+
+
+def read_json_array(text: str, name: str) -> Iterator[Record]:
+    """Yield the objects of a JSON array, numbered from 1; InputError names the file and the place of a fault."""
+    try:
+        objects = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        line, reason = getattr(error, "lineno", 1), getattr(error, "msg", str(error))
+        raise InputError(f"{Place(name, line)}, is not a JSON array ({reason}).") from error
+    if not isinstance(objects, list):
+        raise InputError(f"{Place(name, 1)}: a JSON array of objects was expected.")
+    for number, fields in enumerate(objects, start=1):
+        if not isinstance(fields, dict):
+            place = Place(name, number, "row")
+            raise InputError(f"{place}, holds {json.dumps(fields):.40}; a JSON object was expected.")
+        yield Record(number, fields)
 
 
 class TableReader(Reader):
