@@ -32,8 +32,8 @@ def make_language_model(vocabulary=VOCABULARY, *, reads_words=False, state="zero
 
 def expected_log_probabilities(model: Elmo, words) -> tuple[np.ndarray, np.ndarray]:
     """(T+1, V) of each direction: after each position but the last, before each position but the first."""
-    batch = model.indexer.batch([list(words)])
-    states = model.runtime.embed(batch, choose_layers("top", model.num_layers))[:, 0].astype(np.float64)
+    batch = model._indexer.batch([list(words)])
+    states = model._runtime.embed(batch, choose_layers("top", model.num_layers))[:, 0].astype(np.float64)
     dim = model.dim // 2
     weights = model.checkpoint().weights
     weight, bias = (weights[f"softmax.{name}"].astype(np.float64) for name in ("weight", "bias"))

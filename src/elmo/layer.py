@@ -113,7 +113,7 @@ class ElmoLayer(nn.Module):
             model.num_layers, model.dim, num_mixes=num_mixes, dropout=dropout, layers=layers, layer_norm=layer_norm
         )
         self.output_dim = self.mixes.output_dim
-        self.indexer = model.indexer
+        self.indexer = model._indexer
         self._model = model
         self.tune_bilm = tune_bilm
         self.bilm = load_bilm(model.config, model.checkpoint().weights).requires_grad_() if tune_bilm else None
@@ -138,7 +138,7 @@ class ElmoLayer(nn.Module):
                 raise InputError("The list of sentences is empty; a layer needs at least one, which may be [].")
             sentences = self.indexer.batch(words)
         tuned = self._tuned
-        states = run_frozen(self._model.runtime, sentences) if tuned is None else tuned.run(sentences)
+        states = run_frozen(self._model._runtime, sentences) if tuned is None else tuned.run(sentences)
         words_only = states.without_boundaries()
         mask = words_only.mask.to(self.mixes.device)
         return ElmoOutput(self.mixes(words_only.layers.to(self.mixes.device), mask), mask)
@@ -147,4 +147,4 @@ class ElmoLayer(nn.Module):
         """Return the model with the weights this layer has now, ready for embed and save_pretrained."""
         if self.bilm is None:
             return self._model
-        return self._model.with_weights(weights_of(self.bilm))
+        return self._model._with_weights(weights_of(self.bilm))

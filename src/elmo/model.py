@@ -5,7 +5,6 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -24,14 +23,13 @@ from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig, Pooling
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import Span, normalize
-from elmo.inference.embedder import ChosenPooling, Embedder, keep
+from elmo.inference.embedder import Embedder, keep
 from elmo.inference.layers import Comparison, LayerChoice, Layers, cosine
 from elmo.inference.runtime import Precision, Runtime, keeps_int8, open_runtime, remember_check
 from elmo.inference.scoring import SentenceScore
 from elmo.inference.substitution import Substitute, find_substitutes
 from elmo.inference.words import DEFAULT_BYTES, CacheInfo
 from elmo.kernels.library import find_library
-from elmo.progress import Advance, progress_bar
 from elmo.text.sentence_input import (
     Sentence,
     Tokenizer,
@@ -89,9 +87,9 @@ class Elmo:
             "cache_bytes": cache_bytes,
             "literal_boundaries": literal_boundaries,
         }
-        self.indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
+        self._indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
-        self.scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, MODELS_BY_SCRIPT)
+        self._scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, MODELS_BY_SCRIPT)
         self._open()
 
     def _open(self) -> None:
@@ -106,9 +104,7 @@ class Elmo:
             cache_bytes=settings["cache_bytes"],
             keeps_int8=self._keeps_int8,
         )
-        self._embedder = Embedder(
-            checkpoint.config, runtime, self.indexer, checkpoint.context, self.vocabulary, checkpoint.sentence
-        )
+        self._embedder = Embedder(checkpoint, runtime, self._indexer, self.vocabulary)
 
     def __getstate__(self) -> dict[str, Any]:
         # What the runtime holds belongs to this process; a copy opens its own, and starts from a zero state.
@@ -123,7 +119,7 @@ class Elmo:
         return remember_check(
             cache_folder(),
             fingerprint(self),
-            lambda: keeps_int8(checkpoint.config, checkpoint.weights, self.indexer),
+            lambda: keeps_int8(checkpoint.config, checkpoint.weights, self._indexer),
         )
 
     @classmethod
@@ -174,7 +170,7 @@ class Elmo:
         origin = {"format": "random", "source": f"seed {seed}"}
         return cls(Checkpoint(config, draw_weights(config, seed=seed), vocabulary=words, origin=origin))
 
-    def with_weights(self, weights: Mapping[str, Any]) -> Elmo:
+    def _with_weights(self, weights: Mapping[str, Any]) -> Elmo:
         """Return a model like this one, opened with the same settings, whose weights have these values."""
         return Elmo(replace(self._checkpoint, weights={**self._checkpoint.weights, **weights}), **self._settings)
 
@@ -186,7 +182,7 @@ class Elmo:
     @property
     def tokenization(self) -> Tokenization:
         """How the model splits texts into words, and words into tokens."""
-        return self.indexer.tokenization
+        return self._indexer.tokenization
 
     @property
     def context(self) -> ContextConfig | None:
@@ -194,19 +190,14 @@ class Elmo:
         return None if self._checkpoint.context is None else self._checkpoint.context.config
 
     @property
-    def meaning_layers(self) -> Literal["meaning", "average"]:
-        """The layers by which meanings are compared: "meaning" with a context layer, else "average"."""
-        return "average" if self.context is None else "meaning"
-
-    @property
-    def runtime(self) -> Runtime:
+    def _runtime(self) -> Runtime:
         """What runs the language model without gradients; layers on this model share it."""
         return self._embedder.runtime
 
     @property
     def device(self) -> str:
         """Where the model computes, such as "cpu"."""
-        return self.runtime.device
+        return self._runtime.device
 
     def to(self, device: str) -> Elmo:
         """Move the model to a device, such as "cuda" or "auto" for the best of this machine, and return it."""
@@ -223,44 +214,39 @@ class Elmo:
 
     def word_shape(self, layers: Layers = "auto") -> tuple[int, ...]:
         """Return the shape of one word's vectors: (2D,), ((L+1)·2D,) for "concat", (L+1, 2D) for "all"."""
-        return self._embedder.word_shape(self._embedder.choose(layers))
+        return self._embedder.word_shape(layers)
 
     def sentence_shape(self, pooling: Pooling = "auto", layers: Layers | None = None) -> tuple[int, ...]:
         """Return the shape of what `encode` returns for one sentence."""
-        choice = self._embedder.choose("average" if layers is None else layers)
-        return self._embedder.sentence_shape(self.choose_pooling(pooling, layers), choice)
-
-    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> ChosenPooling:
-        """Return the pooling that `encode` uses if it is asked for this one; InputError if it cannot."""
-        return self._embedder.choose_pooling(pooling, layers)
+        return self._embedder.sentence_shape(pooling, layers)
 
     @property
     def num_layers(self) -> int:
         """L + 1: the layers of the language model and the word vectors below them."""
-        return self.runtime.num_layers
+        return self._runtime.num_layers
 
     @property
     def state(self) -> Literal["zero", "carry"]:
         """Where each sentence starts: from zero, or where the one before it ended."""
-        return "carry" if self.runtime.carries_state else "zero"
+        return "carry" if self._runtime.carries_state else "zero"
 
     @property
     def precision(self) -> Precision:
         """The precision of the matrix multiplications."""
-        return self.runtime.precision_choice.precision
+        return self._runtime.precision_choice.precision
 
     @property
     def num_threads(self) -> int:
         """How many threads compute."""
-        return self.runtime.num_threads
+        return self._runtime.num_threads
 
     def cache_info(self) -> CacheInfo:
         """Return hits, misses and size of the word cache."""
-        return self.runtime.cache.info()
+        return self._runtime.cache.info()
 
     def clear_cache(self) -> None:
         """Empty the word cache."""
-        self.runtime.cache.clear()
+        self._runtime.cache.clear()
 
     def __repr__(self) -> str:
         origin = self._checkpoint.origin
@@ -317,9 +303,8 @@ class Elmo:
         choice = self._embedder.choose(layers)
         warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
-        with _sentence_progress(words, batch_size, shown=show_progress_bar) as advance:
-            finish = normalize if normalize_embeddings else keep
-            arrays = self._embedder.embed(words, choice, finish, batch_size=batch_size, advance=advance)
+        finish = normalize if normalize_embeddings else keep
+        arrays = self._embedder.embed(words, choice, finish, batch_size=batch_size, show_progress_bar=show_progress_bar)
         return arrays[0] if single else arrays
 
     def embed_iter(
@@ -339,7 +324,14 @@ class Elmo:
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
             raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
         check_batch_size(read_ahead, "read_ahead")
-        return self._embed_windows(sentences, choice, self._tokenizer(split_on_spaces), read_ahead)
+        tokenizer = self._tokenizer(split_on_spaces)
+        words = (read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences))
+        most_words = sys.maxsize if self._runtime.carries_state else WORDS_READ_AHEAD
+        return (
+            array
+            for window in _cut_windows(words, read_ahead, most_words)
+            for array in self._embed_window(window, choice)
+        )
 
     def encode(
         self,
@@ -364,12 +356,11 @@ class Elmo:
         An empty sentence has a vector of zeros. `normalize_embeddings` scales each vector to length 1. The other
         arguments are those of `embed`.
         """
-        chosen = self.choose_pooling(pooling, layers)
-        choice = self._embedder.choose("average" if layers is None else layers)
         warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
-        with _sentence_progress(words, batch_size, shown=show_progress_bar) as advance:
-            vectors = self._embedder.encode(words, chosen, choice, batch_size=batch_size, advance=advance)
+        vectors = self._embedder.encode(
+            words, pooling, layers, batch_size=batch_size, show_progress_bar=show_progress_bar
+        )
         if normalize_embeddings:
             vectors = normalize(vectors)
         return vectors[0] if single else vectors
@@ -425,7 +416,7 @@ class Elmo:
         sentences: Sequence[Any] = sentence if several else [sentence]
         words = [read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences)]
         checked = [_read_spans(*pair) for pair in zip(words, spans if several else [spans], strict=True)]
-        self.scripts.check(words)
+        self._scripts.check(words)
         arrays = self._embedder.embed_spans(words, checked, choice)
         return arrays if several else arrays[0]
 
@@ -473,13 +464,12 @@ class Elmo:
         texts = list(sentences)
         if not any(map(_is_marked, texts)):
             words, _ = self._read(texts, split_on_spaces)
-            choice = self._embedder.choose("average" if layers is None else layers)
-            return self._embedder.encode(words, self._embedder.choose_pooling("auto", layers), choice)
+            return self._embedder.encode(words, "auto", layers)
         tokenizer = self._tokenizer(split_on_spaces)
         pointed = [read_pointed(text, None, tokenizer, name="index") for text in texts]
-        choice = self._embedder.choose(self.meaning_layers if layers is None else layers)
+        choice = self._embedder.choose("auto" if layers is None else layers)
         words = [words for words, _ in pointed]
-        self.scripts.check(words)
+        self._scripts.check(words)
         arrays = self._embedder.embed_spans(words, [[span] for _, span in pointed], choice)
         return np.stack([array.reshape(-1) for array in arrays])
 
@@ -494,7 +484,7 @@ class Elmo:
         split_on_spaces: bool = False,
     ) -> Comparison:
         """Return the cosine of two words in their sentences together with their cosine in each layer."""
-        layers = self.meaning_layers if layers is None else layers
+        layers = "auto" if layers is None else layers
         if isinstance(layers, str) and layers == "all":
             raise InputError(
                 "similarity compares two vectors; choose 'meaning', 'average', 'top', 'concat' or one layer."
@@ -506,7 +496,7 @@ class Elmo:
             read_pointed(sentence_b, index_b, tokenizer, name="index_b"),
         )
         sentences, spans = [words_a, words_b], [[span_a], [span_b]]
-        self.scripts.check(sentences)
+        self._scripts.check(sentences)
         by_layer = self._embedder.embed_spans(sentences, spans, self._embedder.choose("all"))
         if choice.with_context:
             chosen = [array[0] for array in self._embedder.embed_spans(sentences, spans, choice)]
@@ -534,8 +524,7 @@ class Elmo:
         A string returns one score, a list of sentences a list, in the order given. The model needs its softmax.
         """
         words, single = self._read(sentences, split_on_spaces)
-        tokens = [self.tokenization.read(sentence).tokens for sentence in words]
-        scores = self._embedder.score(tokens)
+        scores = self._embedder.score(words)
         return scores[0] if single else scores
 
     def substitutes(
@@ -568,19 +557,19 @@ class Elmo:
         period = "。" if reads_characters else "."
         if add_period and not is_punctuation(words[-1]) and period in (self.vocabulary or ()):
             words = [*words, period]  # people leave it out, but the sentences of the training text end with it
-        self.scripts.check([words])
+        self._scripts.check([words])
         tokenized = self.tokenization.read(words)
         ranges = tokenized.ranges()
         return find_substitutes(
-            self.runtime, self.indexer, self.vocabulary, tokenized.tokens, (ranges[start][0], ranges[end - 1][1]),
+            self._runtime, self._indexer, self.vocabulary, tokenized.tokens, (ranges[start][0], ranges[end - 1][1]),
             top_k=top_k, punctuation=punctuation, same_word=same_word, table=self._embedder.table,
         )  # fmt: skip
 
     def reset_state(self) -> None:
         """Forget what was read so far, with state="carry"."""
-        if not self.runtime.carries_state:
+        if not self._runtime.carries_state:
             raise InputError("This model keeps no state to reset; open it with state='carry' to keep one.")
-        self.runtime.reset_state()
+        self._runtime.reset_state()
 
     def checkpoint(self) -> Checkpoint:
         """Return configuration, word lists and weights, ready to be written in any format."""
@@ -612,23 +601,8 @@ class Elmo:
             self.save_pretrained(folder)
             return push_folder(folder, name, private=private, token=token)
 
-    def _embed_windows(
-        self, sentences: Iterable[Sentence], choice: LayerChoice, tokenizer: Tokenizer, read_ahead: int
-    ) -> Iterator[Array]:
-        max_words = sys.maxsize if self.runtime.carries_state else WORDS_READ_AHEAD
-        window: list[list[str]] = []
-        num_words = 0
-        for number, sentence in enumerate(sentences):
-            window.append(read_sentence(sentence, tokenizer, position=number))
-            num_words += len(window[-1])
-            if len(window) == read_ahead or num_words >= max_words:
-                yield from self._embed_window(window, choice)
-                window, num_words = [], 0
-        if window:
-            yield from self._embed_window(window, choice)
-
     def _embed_window(self, window: list[list[str]], choice: LayerChoice) -> list[Array]:
-        self.scripts.check(window)
+        self._scripts.check(window)
         return self._embedder.embed(window, choice)
 
     def _tokenizer(self, on_spaces: bool) -> Tokenizer:
@@ -638,7 +612,7 @@ class Elmo:
         """Return the words of each sentence, and whether it is a single one; warn of an unfamiliar script."""
         texts = [sentences] if isinstance(sentences, str) else sentences
         words = read_sentences(texts, self._tokenizer(on_spaces))
-        self.scripts.check(words)
+        self._scripts.check(words)
         return words, isinstance(sentences, str)
 
 
@@ -650,13 +624,18 @@ def _is_packaged(source: str | Path | None) -> bool:
     return path.resolve().parent == MODELS_FOLDER.resolve()
 
 
-def _sentence_progress(
-    sentences: list[list[str]], batch_size: int | None, *, shown: bool
-) -> AbstractContextManager[Advance]:
-    """Return the progress bar of a call that computes `batch_size` sentences together."""
-    if batch_size is not None:
-        check_batch_size(batch_size)
-    return progress_bar(unit="sentences", num_bytes=sum(map(len, sentences)), shown=shown)
+def _cut_windows(sentences: Iterable[list[str]], num_sentences: int, num_words: int) -> Iterator[list[list[str]]]:
+    """Yield the sentences some at a time: `num_sentences`, or fewer that have `num_words` together."""
+    window: list[list[str]] = []
+    missing = num_words
+    for words in sentences:
+        window.append(words)
+        missing -= len(words)
+        if len(window) == num_sentences or missing <= 0:
+            yield window
+            window, missing = [], num_words
+    if window:
+        yield window
 
 
 def _is_text(values: Any) -> bool:

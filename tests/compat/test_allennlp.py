@@ -131,7 +131,7 @@ def test_given_mixing_weights_are_used_and_not_learned(tiny_files, tiny_model: M
 def test_layer_norm_counts_the_boundaries(tiny_files, tiny_model: Model):
     module = Elmo(*tiny_files, 1, do_layer_norm=True).eval()
     output = module(batch_to_ids(WORDS))
-    states = run_frozen(tiny_model.runtime, tiny_model.indexer.batch(WORDS))
+    states = run_frozen(tiny_model._runtime, tiny_model._indexer.batch(WORDS))
     layers, real = states.layers.double().numpy(), states.mask.numpy()
     normed = []
     for layer in layers:

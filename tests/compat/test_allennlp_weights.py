@@ -62,7 +62,7 @@ def tuned_model() -> Model:
         for name, weight in model.checkpoint().weights.items()
     }
     weights["tokens.characters.embedding.weight"][0] = 0
-    return model.with_weights(weights)
+    return model._with_weights(weights)
 
 
 def mixed_by_hand(model: Model, number: int):

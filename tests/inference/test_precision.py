@@ -52,11 +52,11 @@ def test_auto_checks_other_models(tiny_model, monkeypatch, tmp_path):
     if find_library() is None:
         pytest.skip("without kernels auto is float32")
     model = Elmo(tiny_model.checkpoint(), precision="auto")
-    keeps = module.keeps_int8(model.config, model.checkpoint().weights, model.indexer)
+    keeps = module.keeps_int8(model.config, model.checkpoint().weights, model._indexer)
     assert model.precision == ("int8" if keeps else "float32")
     assert len(list((tmp_path / "precision").iterdir())) == 1
     monkeypatch.setattr(module, "LEAST_COSINE", 1.1)
-    assert not module.keeps_int8(model.config, model.checkpoint().weights, model.indexer)
+    assert not module.keeps_int8(model.config, model.checkpoint().weights, model._indexer)
 
 
 @pytest.mark.filterwarnings("ignore::elmo.text.units.UnfamiliarScriptWarning")

@@ -62,22 +62,22 @@ def test_any_window_gives_the_layers_of_the_modules(monkeypatch, config, at_once
     monkeypatch.setattr(encoder, "WORDS_AT_ONCE", at_once)
     monkeypatch.setattr("elmo.nn.bilm.STEPS_AT_ONCE", at_once)
     model = Elmo.from_config(config)
-    batch = model.indexer.batch(SENTENCES)
+    batch = model._indexer.batch(SENTENCES)
     with torch.inference_mode():
         expected, _ = run_bilm(load_bilm(model.config, model.checkpoint().weights), batch)
     np.testing.assert_array_equal(batch.mask, expected.mask)
-    np.testing.assert_allclose(all_layers(model.runtime, batch), expected.layers, rtol=0, atol=1e-5)
+    np.testing.assert_allclose(all_layers(model._runtime, batch), expected.layers, rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("config", [LSTM, TRANSFORMER], ids=["lstm", "transformer"])
 def test_states_that_predict_are_those_of_the_modules(config):
     model = Elmo.from_config(config)
-    batch = model.indexer.batch(SENTENCES)
+    batch = model._indexer.batch(SENTENCES)
     with torch.inference_mode():
         top = run_bilm(load_bilm(model.config, model.checkpoint().weights), batch)[0].layers[-1].numpy()
     left, right = np.split(top, 2, axis=-1)
     real = np.arange(batch.word_index.shape[1] - 1) < (batch.lengths - 1)[:, None]
-    for found, expected in zip(model.runtime.predict(batch), (left[:, :-1], right[:, 1:]), strict=True):
+    for found, expected in zip(model._runtime.predict(batch), (left[:, :-1], right[:, 1:]), strict=True):
         np.testing.assert_allclose(found[real], expected[real], rtol=0, atol=1e-5)
 
 
@@ -130,9 +130,9 @@ def test_batches_of_other_sizes_add_rows_from_zero_and_leave_the_rest(model):
 def test_a_row_of_padding_alone_leaves_its_state(model):
     other = carrying(model)
     other.embed([A, B])
-    batch = other.indexer.batch([C, []])
+    batch = other._indexer.batch([C, []])
     padded = dataclasses.replace(batch, lengths=np.array([len(C) + 2, 0]))
-    other.runtime.embed(padded, choose_layers("top", other.num_layers))
+    other._runtime.embed(padded, choose_layers("top", other.num_layers))
     np.testing.assert_allclose(other.embed([A, A])[1], alone(model, B, A), atol=1e-5)
 
 
@@ -146,11 +146,11 @@ def test_reset_restores_the_zero_state(model):
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, lambda value: pickle.loads(pickle.dumps(value))])
 def test_a_copied_model_begins_from_zero(model, copied):
-    original, batch = carrying(model), model.indexer.batch([A])
-    first = all_layers(original.runtime, batch)
+    original, batch = carrying(model), model._indexer.batch([A])
+    first = all_layers(original._runtime, batch)
     other = copied(original)
-    np.testing.assert_array_equal(all_layers(other.runtime, batch), first)
-    assert not np.allclose(all_layers(original.runtime, batch), first, atol=1e-4)
+    np.testing.assert_array_equal(all_layers(other._runtime, batch), first)
+    assert not np.allclose(all_layers(original._runtime, batch), first, atol=1e-4)
 
 
 def test_a_device_that_does_not_exist_is_refused_in_one_line(tiny_model):
@@ -169,4 +169,4 @@ def test_a_gpu_gives_the_vectors_of_the_cpu(tiny_model):
 
 
 def test_an_lstm_on_the_cpu_never_runs_on_torch(tiny_model):
-    assert isinstance(tiny_model.runtime, CpuRuntime)
+    assert isinstance(tiny_model._runtime, CpuRuntime)

@@ -130,7 +130,7 @@ def test_carried_state_reads_on_row_by_row_without_the_last_boundary():
     assert_same(first, fresh.score([words])[0])
     assert not np.allclose(first.left_to_right, second.left_to_right, atol=1e-4)
     # The left-to-right state has read <S> and the words; reading "<S> words <S> words" at once is the same.
-    batch = fresh.indexer.batch([words])
+    batch = fresh._indexer.batch([words])
     bilm = load_bilm(fresh.config, fresh.checkpoint().weights)
     with torch.inference_mode():
         vectors = encode_tokens(bilm, batch.look_up(batch.keys))[torch.from_numpy(batch.word_index)]

@@ -88,7 +88,7 @@ def through_onnx(folder):
     model = Elmo.from_pretrained(folder)
     export_onnx(model, folder / "model.onnx")
     session = onnxruntime.InferenceSession(folder / "model.onnx")
-    padded = pad_sentences(model.indexer, SENTENCES)
+    padded = pad_sentences(model._indexer, SENTENCES)
     names = ["char_ids", "word_ids"] if "word_input_ids" in padded else ["char_ids"]
     names = names if model.config.characters else ["word_ids"]
     ids = [padded["input_ids"], padded.get("word_input_ids")]

@@ -94,7 +94,7 @@ def test_the_imported_softmax_gives_the_original_perplexity(original_vectors):
     for line in (folder / "heldout.txt").read_text(encoding="utf-8").splitlines():
         words = line.split()
         targets = model.vocabulary.encode(words).tolist()
-        left_to_right, right_to_left = model.runtime.predict(model.indexer.batch([words]))
+        left_to_right, right_to_left = model._runtime.predict(model._indexer.batch([words]))
         for states, wanted in ((left_to_right, [*targets, end]), (right_to_left, [begin, *targets])):
             logits = np.asarray(states[0], np.float64) @ weights["softmax.weight"].T + weights["softmax.bias"]
             log_sums = np.log(np.exp(logits - logits.max(axis=1, keepdims=True)).sum(axis=1)) + logits.max(axis=1)

@@ -68,7 +68,7 @@ def compare_words(
     read = tuple(
         word if isinstance(word, Occurrence) else read_query(word, tokenization=model.tokenization) for word in words
     )
-    chosen = model.meaning_layers if layers is None else layers
+    chosen = "auto" if layers is None else layers
     vectors = np.stack(
         [model.embed_spans(word.sentence.words, [(word.start, word.end)], layers=chosen)[0] for word in read]
     )  # (N, D) or (N, L+1, D)

@@ -6,13 +6,13 @@ The facade reads arguments and text; what becomes of words is decided here.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Literal, TypeAlias, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.components import ContextLayer, SentenceHead
-from elmo.config import ModelConfig, Pooling
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.config import Pooling
 from elmo.errors import InputError
 from elmo.inference.context import Span, StaticTable
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
@@ -20,12 +20,13 @@ from elmo.inference.meaning import Meaning
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import SentenceScore, require_softmax, score_sentences
 from elmo.inference.sentence import SentenceEncoder
+from elmo.progress import progress_bar
 from elmo.text.batch import CharBatch, Indexer, pack
+from elmo.text.sentence_input import check_batch_size
 from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
 ResultT = TypeVar("ResultT")
-ChosenPooling: TypeAlias = Literal["head", "weighted", "mean", "max"]
 # Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 WORDS_AT_ONCE = 65536
@@ -40,19 +41,13 @@ class Embedder:
     """Words of one model -> vectors; safe to call from several threads."""
 
     def __init__(
-        self,
-        config: ModelConfig,
-        runtime: Runtime,
-        indexer: Indexer,
-        context: ContextLayer | None,
-        vocabulary: Vocabulary | None = None,
-        sentence: SentenceHead | None = None,
+        self, checkpoint: Checkpoint, runtime: Runtime, indexer: Indexer, vocabulary: Vocabulary | None
     ) -> None:
-        self.runtime, self._config, self._indexer = runtime, config, indexer
-        self._vocabulary, self._sentence = vocabulary, sentence
+        self.runtime, self._config, self._indexer = runtime, checkpoint.config, indexer
+        self._vocabulary, self._sentence = vocabulary, checkpoint.sentence
         self.table: StaticTable | None = None
-        if context is not None:
-            self.table = StaticTable(context, self.word_vectors, indexer.tokenization)
+        if checkpoint.context is not None:
+            self.table = StaticTable(checkpoint.context, self.word_vectors, indexer.tokenization)
 
     @cached_property
     def _meaning(self) -> Meaning:
@@ -73,23 +68,8 @@ class Embedder:
         """Turn what was asked for into a choice of layers."""
         return choose_layers(layers, self.runtime.num_layers, has_context=self.table is not None)
 
-    def word_shape(self, choice: LayerChoice) -> tuple[int, ...]:
-        """Return the shape of one word's vectors."""
-        dim = self._config.vector_dim
-        if choice.with_context:
-            return (dim + self._require_table().config.dim,)
-        if choice.layout == "all":
-            return (len(choice.matrix), dim)
-        return (len(choice.matrix) * dim,)
-
-    def sentence_shape(self, pooling: ChosenPooling, choice: LayerChoice) -> tuple[int, ...]:
-        """Return the shape of one sentence's vector."""
-        if pooling == "head" and self._sentence is not None:
-            return (self._sentence.config.dim,)
-        return (self._require_table().sentence_dim,) if pooling == "weighted" else self.word_shape(choice)
-
-    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> ChosenPooling:
-        """Return the pooling to use if this one is asked for; InputError if it cannot be used."""
+    def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Pooling:
+        """Return the pooling to use if this one is asked for, never "auto"; InputError if it cannot be used."""
         if pooling not in get_args(Pooling):
             raise InputError(f"pooling is {pooling!r}; choose {', '.join(get_args(Pooling))}.")
         if pooling == "head" and self._sentence is None:
@@ -109,13 +89,47 @@ class Embedder:
             return "mean"
         return "head" if self._sentence is not None else "mean" if self.table is None else "weighted"
 
-    def _pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None = None) -> Iterable[CharBatch]:
+    def word_shape(self, layers: Layers) -> tuple[int, ...]:
+        """Return the shape of one word's vectors."""
+        choice, dim = self.choose(layers), self._config.vector_dim
+        if choice.with_context:
+            return (dim + self._require_table().config.dim,)
+        if choice.layout == "all":
+            return (len(choice.matrix), dim)
+        return (len(choice.matrix) * dim,)
+
+    def sentence_shape(self, pooling: Pooling, layers: Layers | None) -> tuple[int, ...]:
+        """Return the shape of one sentence's vector."""
+        pooling = self.choose_pooling(pooling, layers)
+        if pooling == "head" and self._sentence is not None:
+            return (self._sentence.config.dim,)
+        if pooling == "weighted":
+            return (self._require_table().sentence_dim,)
+        return self.word_shape("average" if layers is None else layers)
+
+    def _pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None) -> Iterable[CharBatch]:
         """Return batches of sentences of similar length."""
         # Carried state belongs to rows, so those sentences are one batch in the order given.
         if self.runtime.carries_state:
             return [self._indexer.batch(sentences)] if sentences else []
         budget = batch_size or SENTENCES_PER_BATCH
         return pack(sentences, self._indexer, token_budget=TOKENS_PER_BATCH, sentence_budget=budget)
+
+    def _run(
+        self,
+        sentences: Sequence[Sequence[str]],
+        compute: Callable[[CharBatch], Sequence[ResultT]],
+        *,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+    ) -> list[ResultT]:
+        """Return what `compute` returns for the sentences of every batch, in the order of the sentences."""
+        results: dict[int, ResultT] = {}
+        with progress_bar(unit="sentences", num_bytes=sum(map(len, sentences)), shown=show_progress_bar) as advance:
+            for batch in self._pack(sentences, batch_size):
+                results.update(zip(batch.order, compute(batch), strict=True))
+                advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
+        return [results[number] for number in range(len(sentences))]
 
     def embed(
         self,
@@ -124,32 +138,21 @@ class Embedder:
         finish: Callable[[Array], Array] = keep,
         *,
         batch_size: int | None = None,
-        advance: Callable[[int, int], None] = lambda num_words, num_sentences: None,
+        show_progress_bar: bool = False,
     ) -> list[Array]:
         """Return one array per sentence; `finish` is what to keep of each, which is its to change."""
-
-        def embed_batch(batch: CharBatch) -> list[Array]:
-            embed = self._find_meanings if choice.with_context else self._embed_batch
-            return list(map(finish, embed(batch, choice)))
-
-        return self._run(sentences, embed_batch, batch_size=batch_size, advance=advance)
-
-    def _run(
-        self,
-        sentences: Sequence[Sequence[str]],
-        compute: Callable[[CharBatch], Sequence[ResultT]],
-        *,
-        batch_size: int | None = None,
-        advance: Callable[[int, int], None] = lambda num_words, num_sentences: None,
-    ) -> list[ResultT]:
-        """Return what `compute` returns for the sentences of every batch, in the order of the sentences."""
-        results: dict[int, ResultT] = {}
-        for batch in self._pack(sentences, batch_size):
-            results.update(zip(batch.order, compute(batch), strict=True))
-            advance(sum(len(sentences[number]) for number in batch.order), len(batch.order))
-        return [results[number] for number in range(len(sentences))]
+        if batch_size is not None:
+            check_batch_size(batch_size)
+        return self._run(
+            sentences,
+            lambda batch: list(map(finish, self._embed_batch(batch, choice))),
+            batch_size=batch_size,
+            show_progress_bar=show_progress_bar,
+        )
 
     def _embed_batch(self, batch: CharBatch, choice: LayerChoice) -> list[Array]:
+        if choice.with_context:
+            return self._find_meanings(batch, choice)
         rows = self.runtime.embed(batch, choice)
         lengths = batch.lengths if batch.groups is None else batch.groups.lengths
         ends = np.cumsum(lengths).tolist()
@@ -189,38 +192,48 @@ class Embedder:
     def score(self, sentences: Sequence[Sequence[str]]) -> list[SentenceScore]:
         """Return how well the tokens of sentences are predicted."""
         softmaxes, vocabulary = require_softmax(self.runtime.softmaxes, self._vocabulary)
+        tokens = self._read_tokens(sentences)
 
         def score_batch(batch: CharBatch) -> list[SentenceScore]:
-            tokens = [sentences[number] for number in batch.order]
-            return score_sentences(softmaxes, vocabulary, tokens, self.runtime.predict(batch))
+            rows = [tokens[number] for number in batch.order]
+            return score_sentences(softmaxes, vocabulary, rows, self.runtime.predict(batch))
 
-        return self._run(sentences, score_batch)
+        return self._run(tokens, score_batch)
 
     def encode(
         self,
         sentences: Sequence[Sequence[str]],
-        pooling: ChosenPooling,
-        choice: LayerChoice,
+        pooling: Pooling,
+        layers: Layers | None,
         *,
         batch_size: int | None = None,
-        advance: Callable[[int, int], None] = lambda num_words, num_sentences: None,
+        show_progress_bar: bool = False,
     ) -> Array:
         """Return one vector per sentence, (N, S)."""
+        if batch_size is not None:
+            check_batch_size(batch_size)
+        pooling, shape = self.choose_pooling(pooling, layers), self.sentence_shape(pooling, layers)
         if not sentences:
-            return np.zeros((0, *self.sentence_shape(pooling, choice)), dtype=np.float32)
-        if pooling == "head":
-            return self._encode_by_head(sentences, batch_size, advance)
+            return np.zeros((0, *shape), dtype=np.float32)
         if pooling == "weighted":
             return self._require_table().encode(sentences)
-        pool = partial(_pool, reduce=np.mean if pooling == "mean" else np.max)
-        return np.stack(self.embed(sentences, choice, pool, batch_size=batch_size, advance=advance))
+        if pooling == "head":
+            return self._encode_by_head(sentences, batch_size, show_progress_bar)
+        return np.stack(
+            self.embed(
+                sentences,
+                self.choose("average" if layers is None else layers),
+                partial(_pool, reduce=np.mean if pooling == "mean" else np.max),
+                batch_size=batch_size,
+                show_progress_bar=show_progress_bar,
+            )
+        )
 
     def _encode_by_head(
-        self, sentences: Sequence[Sequence[str]], batch_size: int | None, advance: Callable[[int, int], None]
+        self, sentences: Sequence[Sequence[str]], batch_size: int | None, show_progress_bar: bool
     ) -> Array:
         """Return the vectors of the sentence head, which was trained on tokens, not on words of several tokens."""
-        choice = self.choose("all")
-        tokens = [self._indexer.tokenization.read(words).tokens for words in sentences]
+        tokens, choice = self._read_tokens(sentences), self.choose("all")
 
         def encode(words: Sequence[str], layers: Array) -> Array:
             static, weights = np.zeros((len(words), 0), np.float32), np.ones(len(words), np.float32)
@@ -232,7 +245,10 @@ class Embedder:
             rows = [tokens[number] for number in batch.order]
             return list(map(encode, rows, self._embed_batch(batch, choice)))
 
-        return np.stack(self._run(tokens, encode_batch, batch_size=batch_size, advance=advance))
+        return np.stack(self._run(tokens, encode_batch, batch_size=batch_size, show_progress_bar=show_progress_bar))
+
+    def _read_tokens(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        return [self._indexer.tokenization.read(words).tokens for words in sentences]
 
     def word_vectors(self, words: Sequence[str]) -> Array:
         """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""

@@ -38,7 +38,7 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
         if not name.startswith(SOFTMAX_PREFIXES)
     }
     graph = _Graph(onnx)
-    layers = _add_model(graph, config, weights, Boundaries.of(model.indexer))
+    layers = _add_model(graph, config, weights, Boundaries.of(model._indexer))
     inputs = [onnx.helper.make_tensor_value_info("lengths", onnx.TensorProto.INT64, ["batch"])]
     if config.words:
         inputs.insert(0, onnx.helper.make_tensor_value_info("word_ids", onnx.TensorProto.INT64, ["batch", "length"]))
@@ -220,7 +220,7 @@ def _make_step(graph: _Graph, config: EncoderConfig, weights: Weights, prefix: s
 
 def _describe(model: Elmo) -> dict[str, str]:
     """Return the metadata: what a client needs besides the shapes."""
-    config, indexer = model.config, model.indexer
+    config, indexer = model.config, model._indexer
     described = {"elmo.source": str(model.checkpoint().origin.get("source", ""))}
     if config.characters:
         described["elmo.alphabet"] = config.characters.alphabet

@@ -73,7 +73,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return self._elmo
 
     def _choose_pooling(self, model: Elmo) -> tuple[Pooling, Layers | None]:
-        if self.pooling == "auto" and self.layers is None and model.choose_pooling("auto", None) != "head":
+        if self.pooling == "auto" and self.layers is None and model.checkpoint().sentence is None:
             return "mean", "concat"
         return self.pooling, self.layers
 

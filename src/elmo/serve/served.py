@@ -38,7 +38,7 @@ class ServedModel:
     def predicts_words(self) -> bool:
         """Whether it can score sentences and find substitutes."""
         try:
-            require_softmax(self.elmo.runtime.softmaxes, self.elmo.vocabulary)
+            require_softmax(self.elmo._runtime.softmaxes, self.elmo.vocabulary)
         except InputError:
             return False
         return True
@@ -53,7 +53,7 @@ class ServedModel:
             "num_layers": self.elmo.num_layers,
             "precision": str(self.elmo.precision),
             "predicts_words": self.predicts_words,
-            "scripts": sorted(self.elmo.scripts.learned or ()),
+            "scripts": sorted(self.elmo._scripts.learned or ()),
             "units": self.elmo.config.tokenization.units,
             "has_context": self.elmo.context is not None,
         }
@@ -152,7 +152,7 @@ def public_source(source: str | None) -> str | None:
 
 def describe_card(elmo: Elmo) -> dict[str, Any]:
     """Return the facts that the page shows of a model, from its card (README.md) and configuration; None: unknown."""
-    card, learned = elmo.checkpoint().card, elmo.scripts.learned or ()
+    card, learned = elmo.checkpoint().card, elmo._scripts.learned or ()
     language = next((language for script, language in _SCRIPT_LANGUAGES.items() if script in learned), None)
     return {
         "language": card_field(card, "language") or language,

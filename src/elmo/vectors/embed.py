@@ -88,7 +88,7 @@ def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
     """Return the settings with what "auto" and no layers mean for this model."""
     pooling: Pooling = "mean"
     if settings.unit == "sentences":
-        pooling = model.choose_pooling(settings.pooling, cast("Layers | None", settings.layers))
+        pooling = model._embedder.choose_pooling(settings.pooling, cast("Layers | None", settings.layers))
     layers = settings.layers
     if layers is None and pooling not in ("head", "weighted"):
         # Of words, those that separate meanings best.

@@ -95,7 +95,7 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
         "on_this_machine": {
             "kernels": f"compiled, {kernels.reason}" if kernels.library else f"NumPy: {kernels.reason}",
             "auto_precision": model.precision,
-            "reason": model.runtime.precision_choice.reason,
+            "reason": model._runtime.precision_choice.reason,
         },
         "content_hash": content_hash(checkpoint.weights),
     }
