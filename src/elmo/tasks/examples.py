@@ -4,6 +4,7 @@ A target of None is to be predicted. `record` is what the reader needs to write 
 """
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
@@ -258,6 +259,11 @@ def describe_prediction(prediction: Any, text: str | None) -> dict[str, Any]:
 def entry_of(target: SenseTarget) -> str:
     """Return the lemma with its part of speech, as in bank#NOUN."""
     return f"{target.lemma.lower()}#{target.pos.upper()}"
+
+
+def rank_senses(counts: Counter[str]) -> list[str]:
+    """Return the senses of a lemma, the most frequent in training first."""
+    return sorted(counts, key=lambda key: (-counts[key], key))
 
 
 def _name(place: Place) -> str:

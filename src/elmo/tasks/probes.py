@@ -9,9 +9,10 @@ cosine of two sentences' mean vectors with people's scores.
 import itertools
 import random
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
@@ -24,7 +25,7 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.model import Elmo
 from elmo.progress import progress_bar
-from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, entry_of
+from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, Words, entry_of, rank_senses
 from elmo.tasks.fit import limit_threads
 from elmo.tasks.metrics import score_numbers
 from elmo.tasks.readers import open_reader, read_examples
@@ -132,17 +133,14 @@ def probe(
     read = ReadSettings(format, columns=dict(columns or {}), pair_target=target)
     read = read.with_tokenization(model.config.tokenization)
     with progress_bar(unit="words", num_bytes=None, shown=show_progress_bar) as report:
-
-        def advance(num_words: int) -> None:
-            report(0, num_words)
-
+        advance = partial(report, 0)
         if kind == "similarity":
             return probe_similarity(model, read_examples(test, "pairs", read)[0], advance)
         if train is None:
             raise InputError(f"The probe {kind} needs training examples; name a file of them with --train.")
         if kind == "senses":
             return probe_senses(
-                model, *(open_reader(path, "senses", read) for path in (train, test)),
+                model, *(list(open_reader(path, "senses", read)) for path in (train, test)),
                 max_train_words=limit, advance=advance,
                 first_senses=None if sense_index is None else read_first_senses(sense_index),
             )  # fmt: skip
@@ -150,6 +148,23 @@ def probe(
             model, kind, *(read_sentences(path, kind, read) for path in (train, test)), seeds=seeds,
             max_train_words=limit, advance=advance,
         )  # fmt: skip
+
+
+def _count_words(sentences: Iterable[Any]) -> int:
+    return sum(len(sentence.words) for sentence in sentences)
+
+
+def _embed(model: Elmo, sentences: Iterable[Words], advance: Advance) -> Iterator[Array]:
+    """Yield the layers (L+1, T, 2D) of each sentence."""
+    for layers in model.embed_iter(map(list, sentences), layers="all", read_ahead=256):
+        advance(layers.shape[1])
+        yield np.asarray(layers)
+
+
+def _average_words(layers: Array) -> Array:
+    """Return the mean (L+1, 2D) over the words of (L+1, T, 2D), zeros without words."""
+    mean: Array = layers.sum(axis=1) / max(1, layers.shape[1])
+    return mean
 
 
 # --- sentence similarity
@@ -164,16 +179,12 @@ def probe_similarity(
     if not all(isinstance(pair.target, float) for pair in pairs):
         raise InputError("These pairs have labels, not scores; similarity is measured against numbers.")
     gold = np.asarray([pair.target for pair in pairs], dtype=np.float64)
-    sentences = [list(words) for pair in pairs for words in (pair.first, pair.second)]
-    means = np.zeros((len(sentences), model.num_layers, model.dim), dtype=np.float32)
-    for number, array in enumerate(model.embed_iter(sentences, layers="all", read_ahead=256)):
-        if array.shape[1]:
-            means[number] = array.mean(axis=1)
-        advance(array.shape[1])
+    sentences = [words for pair in pairs for words in (pair.first, pair.second)]
+    means = np.stack([_average_words(layers) for layers in _embed(model, sentences, advance)])
     vectors = {f"layer {number}": means[:, number] for number in range(model.num_layers)}
     vectors[AVERAGE] = means.mean(axis=1)
     if model.context is not None:
-        vectors[ENCODE] = model.encode(sentences)
+        vectors[ENCODE] = model.encode(list(map(list, sentences)))
     rows = tuple(ProbeRow(name, _correlate(array, gold)) for name, array in vectors.items())
     return ProbeResult("similarity", "correlation", rows, None, {"test_pairs": len(pairs)})
 
@@ -197,22 +208,21 @@ class SenseMemory:
     """The sums of the vectors (R, D) of each sense in training; rows are the layers, their average, maybe meaning."""
 
     def __init__(self) -> None:
-        self.counts: dict[str, Counter[str]] = {}
+        self.counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         self._sums: dict[tuple[str, str], list[Array]] = {}
 
     def add(self, target: SenseTarget, vectors: Sequence[Array]) -> None:
         """Add the vectors of a word to its senses."""
         entry = entry_of(target)
         for key in target.keys or ():
-            self.counts.setdefault(entry, Counter())[key] += 1
+            self.counts[entry][key] += 1
             sums = self._sums.setdefault((entry, key), [np.zeros_like(vector) for vector in vectors])
             for total, vector in zip(sums, vectors, strict=True):
                 total += vector
 
     def candidates(self, entry: str) -> list[str]:
         """Return the senses of a lemma, the most frequent first."""
-        counts = self.counts.get(entry, Counter())
-        return sorted(counts, key=lambda key: (-counts[key], key))
+        return rank_senses(self.counts.get(entry, Counter()))
 
     def nearest(self, entry: str, vectors: Sequence[Array]) -> list[str]:
         """Return the sense whose mean is nearest to each of a word's vectors."""
@@ -226,38 +236,30 @@ class SenseMemory:
 
 def probe_senses(
     model: Elmo,
-    train: Iterable[SenseSentence],
-    test: Iterable[SenseSentence],
+    train: Sequence[SenseSentence],
+    test: Sequence[SenseSentence],
     *,
     max_train_words: int | None = None,
     first_senses: Mapping[str, str] | None = None,
     advance: Advance = lambda num_words: None,
 ) -> ProbeResult:
     """Learn the senses of the training sentences and predict those of the test sentences."""
-    memory, counts = SenseMemory(), Counter[str]()
-
-    def count_words(sentences: Iterable[SenseSentence], name: str, limit: int | None) -> Iterator[SenseSentence]:
-        for sentence in sentences:
-            if limit is not None and counts[name] >= limit:
-                return
-            counts[name] += len(sentence.words)
-            advance(len(sentence.words))
-            yield sentence
-
-    for target, vectors in _embed_targets(model, count_words(train, "train_words", max_train_words)):
+    if max_train_words is not None:
+        ends = itertools.accumulate(len(sentence.words) for sentence in train)
+        train = train[: 1 + sum(end < max_train_words for end in ends)]
+    memory = SenseMemory()
+    for target, vectors in _embed_targets(model, train, advance):
         memory.add(target, vectors)
-        counts["train_targets"] += 1
     if not memory.counts:
         raise InputError("The training data has no words with senses; choose another file.")
-    correct = []  # of each target: by the first sense alone, then by each kind of vectors
-    for target, vectors in _embed_targets(model, count_words(test, "test_words", None)):
+    correct, num_unknown = [], 0  # of each target: by the first sense alone, then by each kind of vectors
+    for target, vectors in _embed_targets(model, test, advance):
         entry = entry_of(target)
         candidates = memory.candidates(entry)
         first = (first_senses or {}).get(entry, candidates[0] if candidates else None)
         senses = memory.nearest(entry, vectors) if candidates else [first] * len(vectors)
         correct.append([sense in (target.keys or ()) for sense in (first, *senses)])
-        counts["test_targets"] += 1
-        counts["test_targets_not_in_training"] += not candidates
+        num_unknown += not candidates
     if not correct:
         raise InputError("The test data has no words with senses; choose another file.")
     note = "Lemmas that are not in the training data get WordNet's first sense."
@@ -270,17 +272,23 @@ def probe_senses(
     columns = 100.0 * np.asarray(correct).T
     scores = [Score.of_examples(lambda column: float(column.mean()), column) for column in columns]
     rows = tuple(ProbeRow(name, {"senses": score}) for name, score in zip(names, scores, strict=False))
-    return ProbeResult("senses", "F1", rows, None, dict(counts), (note,))
+    counts = {
+        "train_words": _count_words(train),
+        "train_targets": sum(len(sentence.targets) for sentence in train),
+        "test_words": _count_words(test),
+        "test_targets": len(correct),
+        "test_targets_not_in_training": num_unknown,
+    }
+    return ProbeResult("senses", "F1", rows, None, counts, (note,))
 
 
-def _embed_targets(model: Elmo, sentences: Iterable[SenseSentence]) -> Iterator[tuple[SenseTarget, list[Array]]]:
-    """Yield each word with a sense and its vectors: of each layer, their average, and meaning if there is one.
-
-    Sentences without such a word are not embedded.
-    """
-    embedded, returned = itertools.tee(sentence for sentence in sentences if sentence.targets)
-    arrays = model.embed_iter((list(sentence.words) for sentence in embedded), layers="all", read_ahead=256)
-    for array, sentence in zip(arrays, returned, strict=True):
+def _embed_targets(
+    model: Elmo, sentences: Sequence[SenseSentence], advance: Advance = lambda num_words: None
+) -> Iterator[tuple[SenseTarget, list[Array]]]:
+    """Yield each word with a sense and its vectors: of each layer, their average, and meaning if there is one."""
+    sentences = [sentence for sentence in sentences if sentence.targets]
+    arrays = _embed(model, (sentence.words for sentence in sentences), advance)
+    for sentence, array in zip(sentences, arrays, strict=True):
         spans = [target.span for target in sentence.targets]
         meanings = []
         if model.context is not None:
@@ -408,8 +416,8 @@ def probe_linear(
         raise InputError(
             "There is nothing to classify: no label has two values in the training data and one in the test data."
         )
-    vectors = dict(zip(used, _embed(model, [train[number] for number in used], advance), strict=True))
-    test_vectors = list(_embed(model, test, advance))
+    vectors = dict(zip(used, _embed_answered(model, [train[number] for number in used], advance), strict=True))
+    test_vectors = list(_embed_answered(model, test, advance))
     scores: dict[str, list[LinearScores]] = {}
     majority: dict[str, float] = {}
     for question in questions:
@@ -427,9 +435,9 @@ def probe_linear(
         rows.append(ProbeRow(name, _name_scores(by_question)))
     weights = np.mean([run.mix_weights for runs in scores.values() for run in runs], axis=0).tolist()
     counts = {
-        "train_words": sum(len(train[number].words) for number in drawn[0]),
-        "train_words_in_data": sum(len(sentence.words) for sentence in train),
-        "test_words": sum(len(sentence.words) for sentence in test),
+        "train_words": _count_words(train[number] for number in drawn[0]),
+        "train_words_in_data": _count_words(train),
+        "test_words": _count_words(test),
         "seeds": len(seeds),
     }
     return ProbeResult(kind, "accuracy", tuple(rows), tuple(weights), counts)
@@ -438,7 +446,7 @@ def probe_linear(
 def draw_sentences(sentences: Sequence[LabelledSentence], max_words: int | None, seed: int) -> list[int]:
     """Return the numbers of random sentences with about `max_words` words together, in order."""
     order = list(range(len(sentences)))
-    if max_words is None or sum(len(sentence.words) for sentence in sentences) <= max_words:
+    if max_words is None or _count_words(sentences) <= max_words:
         return order
     random.Random(seed).shuffle(order)
     ends = itertools.accumulate(len(sentences[number].words) for number in order)
@@ -461,15 +469,13 @@ def _list_answers(sentences: Sequence[LabelledSentence]) -> Iterator[tuple[str, 
     return (pair for sentence in sentences for answers in sentence.answers for pair in answers.items())
 
 
-def _embed(model: Elmo, sentences: Sequence[LabelledSentence], advance: Callable[[int], None]) -> Iterator[HalfFloats]:
+def _embed_answered(model: Elmo, sentences: Sequence[LabelledSentence], advance: Advance) -> Iterator[HalfFloats]:
     """Yield the vectors (T, L+1, 2D) of each sentence's words, or the mean (1, L+1, 2D) of a whole text."""
-    arrays = model.embed_iter((list(sentence.words) for sentence in sentences), layers="all", read_ahead=256)
-    for sentence, array in zip(sentences, arrays, strict=True):
-        vectors = array.transpose(1, 0, 2)
-        if len(sentence.answers) != len(sentence.words):
-            vectors = vectors.sum(axis=0, keepdims=True) / max(1, len(vectors))  # zeros without words
+    arrays = _embed(model, (sentence.words for sentence in sentences), advance)
+    for sentence, layers in zip(sentences, arrays, strict=True):
+        has_words = len(sentence.answers) == len(sentence.words)
+        vectors = layers.transpose(1, 0, 2) if has_words else _average_words(layers)[None]
         yield vectors.astype(np.float16)
-        advance(len(sentence.words))
 
 
 def _select(question: str, sentences: Sequence[LabelledSentence], vectors: Sequence[HalfFloats]) -> Labelled:

@@ -4,13 +4,13 @@ Only senses seen in training can be chosen, the most frequent first; a lemma tha
 first sense if its index was given. A vector is learned per sense; `elmo probe senses` measures the nearest mean.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, entry_of
+from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, entry_of, rank_senses
 from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import VERY_LOW, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
@@ -83,16 +83,11 @@ class _Senses(Family):
 
     def learn_labels(self, examples: Sequence[SenseSentence], settings: TaskSettings) -> Labels:
         """Return the senses of each lemma and part of speech, the most frequent first."""
-        counts: dict[str, Counter[str]] = {}
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for example in examples:
             for target in example.targets:
-                counts.setdefault(entry_of(target), Counter()).update(target.keys or ())
-        senses = {
-            entry: [key for key, _ in sorted(keys.items(), key=lambda item: (-item[1], item[0]))]
-            for entry, keys in sorted(counts.items())
-            if keys
-        }
-        return {"senses": senses}
+                counts[entry_of(target)].update(target.keys or ())
+        return {"senses": {entry: rank_senses(keys) for entry, keys in sorted(counts.items()) if keys}}
 
     def unknown_targets(self, example: SenseSentence, labels: Labels) -> list[str]:
         """New senses are expected; WordNet's first sense is for them."""
