@@ -10,6 +10,7 @@ from elmo import InputError, tasks
 from elmo.files.sources import Place
 from elmo.tasks import TaskOptions, load
 from elmo.tasks.examples import TaggedSentence, build_example
+from elmo.tasks.metrics import score_tags
 from elmo.tasks.readers import read_examples
 from elmo.tasks.settings import ReadSettings
 from elmo.text.tokenize import tokenize
@@ -174,7 +175,7 @@ def test_tags_of_chinese_entities_mark_spans():
     assert (labels["marks_spans"], labels["strict"], labels["crf"]) == (True, True, True)
     found = TagPrediction(sentence.words, tags)
     assert found.spans == [("per", 0, 3), ("loc", 4, 5), ("loc", 5, 7)]
-    assert tagging.score([sentence], [found], labels)["f1"] == 100
+    assert score_tags([sentence.tags], [found.tags], marks_spans=True)["f1"] == 100
     broken = dataclasses.replace(sentence, tags=("O", "M-per", "E-per", "O", "O", "O", "O"))
     assert not tagging.learn_labels([sentence, broken], small("tagging"))["strict"]
 

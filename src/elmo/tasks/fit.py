@@ -1,10 +1,9 @@
-"""Examples -> predictions, and the training loop of every family: examples -> the weights with the best dev score.
+"""The training loop of every family: examples -> the weights with the best dev score.
 
 Everything random is drawn from the seed and the number of the epoch, and the state is saved after each epoch, so
 a killed run that is resumed ends with the same weights and scores.
 """
 
-import logging
 import math
 import random
 import time
@@ -20,17 +19,14 @@ from torch import Tensor
 from elmo.errors import InputError
 from elmo.layer import ElmoLayer
 from elmo.progress import StatusBar
-from elmo.tasks.families import Family, Labels, TaskNetwork
+from elmo.tasks.families import TaskNetwork
 from elmo.tasks.settings import FitSettings, TaskSettings
-
-logger = logging.getLogger(__name__)
 
 Weights = dict[str, Tensor]
 RATE_CUT = 0.5  # the learning rate is multiplied by this when half the patience is used up
 # A run without decay has its best epoch after about so many; with decay over fewer, the rate starts higher.
 USUAL_EPOCHS, MAX_PEAK = 15, 3.0
 CLIP_NORM = 5.0
-_PREDICT_BATCH = 64
 _POOLED_BATCHES = 50  # how many batches of shuffled examples are sorted by length together
 
 
@@ -92,56 +88,6 @@ def limit_threads(num_threads: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@dataclass(frozen=True)
-class Predictor:
-    """A network with what it needs to predict."""
-
-    network: TaskNetwork
-    family: Family
-    labels: Labels
-
-    @property
-    def metric(self) -> str:
-        """The name of the score that selects the best epoch."""
-        return self.family.metric(self.labels)
-
-    def num_words(self, example: Any) -> int:
-        """Return the number of words of an example."""
-        return sum(map(len, self.family.texts(example)))
-
-    def score(self, examples: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
-        """Return the scores of predictions."""
-        return self.family.score(examples, predictions, self.labels)
-
-    def predict(self, examples: Sequence[Any]) -> list[Any]:
-        """Return the prediction of each example, in their order; batches have examples of similar length."""
-        self.network.eval()
-        order = sorted(range(len(examples)), key=lambda number: self.num_words(examples[number]))
-        predictions: list[Any] = [None] * len(examples)
-        for start in range(0, len(order), _PREDICT_BATCH):
-            batch = order[start : start + _PREDICT_BATCH]
-            results = self.network.predict([examples[number] for number in batch])
-            for number, prediction in zip(batch, results, strict=True):
-                predictions[number] = prediction
-        return predictions
-
-    def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
-        """Return the scores of labelled examples."""
-        return self.score(examples, self.predict(examples))
-
-    def warn_of_unknown(self, examples: Sequence[Any], what: str) -> None:
-        """Warn about targets that training did not have, with the place of the first: they cannot be predicted."""
-        unknown = [
-            (example, names) for example in examples if (names := self.family.unknown_targets(example, self.labels))
-        ]
-        if unknown:
-            first, names = unknown[0]
-            logger.warning(
-                "%s: %r was not among the labels in training (%d such %s examples); it counts as an error.",
-                first.place, names[0], len(unknown), what,
-            )  # fmt: skip
-
-
 @dataclass
 class FitState:
     """Where training stands after an epoch."""
@@ -167,7 +113,7 @@ class FitState:
 
 
 def fit(
-    predictor: Predictor,
+    network: TaskNetwork,
     settings: TaskSettings,
     train: Sequence[Any],
     dev: Sequence[Any],
@@ -181,15 +127,14 @@ def fit(
     With linear_decay, all epochs are trained. Without dev examples, which only networks that fit directly can do
     without, the scores are those of cross-validation.
     """
-    network = predictor.network
     if network.fits_directly:
         held_out = network.eval().fit_examples(train, settings.fit.seed)
-        scores = predictor.evaluate(dev) if dev else predictor.score(train, held_out or predictor.predict(train))
+        scores = network.evaluate(dev) if dev else network.score(train, held_out or network.predict(train))
         state.epoch = 1
-        state.record_epoch(None, scores, predictor.metric, settings.fit)
+        state.record_epoch(None, scores, network.metric, settings.fit)
         state.best_weights = state.weights = _copy_weights(network)
         return state
-    lengths = [predictor.num_words(example) for example in train]
+    lengths = [network.num_words(example) for example in train]
     optimizer = _make_optimizer(network, settings)
     if state.epoch:
         network.load_state_dict(state.weights)
@@ -199,8 +144,8 @@ def fit(
         state.epoch += 1
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed * 1_000_003 + state.epoch)
-            loss = _train_epoch(predictor, settings, state, train, lengths, optimizer, report)
-        state.record_epoch(loss, predictor.evaluate(dev), predictor.metric, settings.fit)
+            loss = _train_epoch(network, settings, state, train, lengths, optimizer, report)
+        state.record_epoch(loss, network.evaluate(dev), network.metric, settings.fit)
         state.weights = _copy_weights(network)
         if state.best_epoch == state.epoch:
             state.best_weights = state.weights
@@ -212,7 +157,7 @@ def fit(
 
 
 def _train_epoch(
-    predictor: Predictor,
+    network: TaskNetwork,
     settings: TaskSettings,
     state: FitState,
     train: Sequence[Any],
@@ -220,7 +165,7 @@ def _train_epoch(
     optimizer: torch.optim.Optimizer,
     report: TaskReport,
 ) -> float:
-    fit, network = settings.fit, predictor.network
+    fit = settings.fit
     network.train()
     draw = random.Random(f"{fit.seed} {state.epoch}")
     batches: list[list[int]] = []

@@ -14,7 +14,7 @@ from elmo.checkpoint.checkpoint import fingerprint
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.tasks.examples import Words
-from elmo.tasks.families import choose_family
+from elmo.tasks.families import TaskNetwork, choose_family
 from elmo.tasks.families.networks import WordList, read_pretrained
 from elmo.tasks.fit import TaskReport
 from elmo.tasks.layer_store import LayerStore
@@ -80,7 +80,8 @@ class SharedInputs:
     """The inputs of one or several runs; each is read or computed when a run first needs it."""
 
     def __init__(self, inputs: TaskInputs, report: TaskReport | None = None) -> None:
-        self.inputs, self.family = inputs, choose_family(inputs.family)
+        self.inputs = inputs
+        self.family: type[TaskNetwork] = choose_family(inputs.family)
         self.report = report or TaskReport()
         self._pretrained: dict[int, tuple[WordList, npt.NDArray[np.float32]]] = {}
         self._stores: dict[bool, LayerStore] = {}
@@ -95,8 +96,8 @@ class SharedInputs:
         """The first sense of every lemma of WordNet; empty without its index."""
         if self.inputs.options.sense_index is None:
             return {}
-        if self.family.name != "senses":
-            raise InputError(f"--sense-index is for senses, but the family is {self.family.name}.")
+        if self.inputs.family != "senses":
+            raise InputError(f"--sense-index is for senses, but the family is {self.inputs.family}.")
         return read_first_senses(self.inputs.options.sense_index)
 
     @cached_property

@@ -36,7 +36,7 @@ from elmo.tasks.families.networks import (
     WordList,
 )
 from elmo.tasks.families.pooled import PooledClassifier
-from elmo.tasks.fit import Predictor, limit_threads
+from elmo.tasks.fit import limit_threads
 from elmo.tasks.layer_store import Values, compute_layers
 from elmo.tasks.predict import TrainedTask
 from elmo.tasks.settings import ReadSettings, TaskSettings
@@ -102,7 +102,7 @@ def build_network(
         features = WordFeatures(settings.words, num_learned=num_learned, pretrained=pretrained)
         return Encoder(batcher, features, _build_elmo(settings, batcher.bilm, tuned), settings, extra_dim=extra_dim)
 
-    network: TaskNetwork = choose_family(family).network(make_encoder, labels, settings)
+    network: TaskNetwork = choose_family(family)(make_encoder, labels, settings)
     return network
 
 
@@ -165,14 +165,14 @@ class Task(TrainedTask):
     def __init__(
         self,
         description: TaskDescription,
-        predictor: Predictor,
+        network: TaskNetwork,
         encode: Callable[[list[Words]], None] | None,
         *,
         num_threads: int = 1,
     ) -> None:
         super().__init__(description.family, description.targets, description.read)
         self.description = description
-        self._predictor, self._encode, self._num_threads = predictor, encode, num_threads
+        self._network, self._encode, self._num_threads = network, encode, num_threads
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -182,12 +182,12 @@ class Task(TrainedTask):
     @property
     def metric(self) -> str:
         """The name of the score that decides."""
-        return self._predictor.metric
+        return self._network.metric
 
     @property
     def mixing_weights(self) -> list[dict[str, Any]]:
         """The learned s_j ("weights", which sum to 1) and γ ("gamma") of each mix, that of the input first."""
-        return self._predictor.network.mixing_weights
+        return self._network.mixing_weights
 
     def tokenize(self, text: str) -> list[Word]:
         """Return the words of a text with their offsets, split like those of training."""
@@ -195,18 +195,18 @@ class Task(TrainedTask):
 
     def texts(self, example: Any) -> tuple[Words, ...]:
         """Return the words of each text of an example."""
-        return self._predictor.family.texts(example)
+        return self._network.texts(example)
 
     def _predict(self, examples: list[Any]) -> list[Any]:
         with self._lock:
             if self._encode is not None:
                 self._encode(list(dict.fromkeys(text for example in examples for text in self.texts(example))))
             with limit_threads(self._num_threads):
-                return self._predictor.predict(examples)
+                return self._network.predict(examples)
 
     def _score(self, examples: list[Any], predictions: list[Any]) -> dict[str, float]:
-        self._predictor.warn_of_unknown(examples, "given")
-        return self._predictor.score(examples, predictions)
+        self._network.warn_of_unknown(examples, "given")
+        return self._network.score(examples, predictions)
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
@@ -276,8 +276,7 @@ def load_task(
         layers.clear()
         layers.update(zip(sentences, arrays, strict=True))
 
-    predictor = Predictor(network, choose_family(description.family), description.labels)
-    return Task(description, predictor, encode if is_frozen else None, num_threads=num_threads or 1)
+    return Task(description, network, encode if is_frozen else None, num_threads=num_threads or 1)
 
 
 def _open_bilm(

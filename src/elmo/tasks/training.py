@@ -34,7 +34,7 @@ from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.families import Labels
 from elmo.tasks.families.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
 from elmo.tasks.families.pooled import choose_ngrams
-from elmo.tasks.fit import FitState, Predictor, TaskReport, fit, limit_threads
+from elmo.tasks.fit import FitState, TaskReport, fit, limit_threads
 from elmo.tasks.readers.records import Data, absolute_path, list_files, store_records, to_source
 from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
 from elmo.tasks.shared_inputs import SharedInputs, Splits
@@ -184,7 +184,7 @@ def train_task(
         run, state = runs[0], states[0]
         if len(runs) > 1:
             for kind, reached in zip(kinds, states, strict=True):
-                shared.report.say(f"{kind}: dev {run.predictor.metric} {reached.best_score:.2f}")
+                shared.report.say(f"{kind}: dev {run.network.metric} {reached.best_score:.2f}")
             # Few dev examples cannot tell networks apart: the other must be better by half a standard error.
             if states[1].best_score > state.best_score + 25 / math.sqrt(len(runs[1].dev)):
                 run, state = runs[1], states[1]
@@ -240,7 +240,7 @@ class _Run:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed)
             network = build_network(
-                family.name, settings, labels, batcher,
+                shared.inputs.family, settings, labels, batcher,
                 tuned=self._model if is_tuned else None,
                 pretrained=None if vectors is None else torch.from_numpy(vectors),
             )  # fmt: skip
@@ -248,9 +248,9 @@ class _Run:
             texts = [text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text]
             if texts:
                 _start_gamma(network.mixes, shape, [layers_of(text) for text in texts])
-        self.predictor = Predictor(network, family, labels)
+        self.network = network
         for split, what in ((self.dev, "dev"), (shared.splits.test, "test")):
-            self.predictor.warn_of_unknown(split, what)
+            network.warn_of_unknown(split, what)
 
     def _choose_words(self, is_pooled: bool) -> tuple[Vocabularies, npt.NDArray[np.float32] | None]:
         learned, pretrained, vectors = WordList(), WordList(), None
@@ -293,7 +293,7 @@ class _Run:
         """Train from the state that the folder holds, if any."""
         path, bilm_hash = folder / TRAINING / STATE_FILE, self._bilm.hash if self._bilm else None
         state = FitState(bilm_hash=bilm_hash)
-        if path.exists() and not self.predictor.network.fits_directly:
+        if path.exists() and not self.network.fits_directly:
             state = load_state(path)
         if state.bilm_hash != bilm_hash:
             raise InputError(
@@ -301,27 +301,27 @@ class _Run:
                 "began with; put that one back, or start a new run."
             )
         return fit(
-            self.predictor, self._settings, self._train, self.dev, state=state, report=self._shared.report,
+            self.network, self._settings, self._train, self.dev, state=state, report=self._shared.report,
             save=lambda state: save_state(path, state),
         )  # fmt: skip
 
     def measure(self, folder: Path, state: FitState, started: float) -> TaskResult:
         """Return the scores of the trained network."""
-        predictor, test = self.predictor, self._shared.splits.test
-        dev = predictor.evaluate(self.dev) if self.dev else state.history[-1]["dev"]
+        network, test = self.network, self._shared.splits.test
+        dev = network.evaluate(self.dev) if self.dev else state.history[-1]["dev"]
         num_measured = len(self.dev) or len(self._train)
         if num_measured < FEW_TO_MEASURE:
             logger.warning(
                 "The dev score, %s %.1f, is measured on %d examples only and may be off by %.0f points.",
-                predictor.metric, dev[predictor.metric], num_measured, 98 / math.sqrt(num_measured),
+                network.metric, dev[network.metric], num_measured, 98 / math.sqrt(num_measured),
             )  # fmt: skip
         return TaskResult(
             folder,
-            predictor.family.name,
-            predictor.metric,
+            self._shared.inputs.family,
+            network.metric,
             dev,
-            predictor.evaluate(test) if test else None,
-            predictor.network.mixing_weights,
+            network.evaluate(test) if test else None,
+            network.mixing_weights,
             len(self._train),
             state.best_epoch,
             state.history,
@@ -334,13 +334,13 @@ class _Run:
     def write(self, folder: Path, state: FitState) -> None:
         """Write the task, with its biLM if that was tuned or is to be carried."""
         bilm, model = self._bilm, self._model
-        if isinstance(self.predictor.network.elmo, ElmoLayer) and bilm is not None:
-            model = self.predictor.network.elmo.to_elmo()  # with the weights that were tuned
+        if isinstance(self.network.elmo, ElmoLayer) and bilm is not None:
+            model = self.network.elmo.to_elmo()  # with the weights that were tuned
             bilm = dataclasses.replace(bilm, hash=fingerprint(model))
         if model is not None and bilm is not None and bilm.is_carried:
             model.save_pretrained(folder / BILM_FOLDER)
         description = TaskDescription(
-            self._shared.inputs.family, self._settings, self.predictor.labels, self._shared.splits.read, bilm,
+            self._shared.inputs.family, self._settings, self.network.labels, self._shared.splits.read, bilm,
         )  # fmt: skip
         # A tuned biLM has a folder of its own.
         weights = {name: weight for name, weight in state.best_weights.items() if not name.startswith(BILM_PREFIX)}

@@ -1,33 +1,84 @@
-"""The task families: their networks, their predictions and the scores of these.
+"""The task families: how their examples are read, their networks, predictions and scores."""
 
-Each module has FAMILIES by name, which the rest of the package works with.
-"""
-
+import logging
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, cast
 
+import torch
 from torch import Tensor, nn
 
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.examples import Words
 from elmo.tasks.families.networks import Encoder
+from elmo.tasks.metrics import score_labels
 from elmo.tasks.settings import TaskSettings
 
+logger = logging.getLogger(__name__)
+
 Labels = dict[str, Any]  # what was learned about the targets, as JSON
-_MODULES = {
-    "tagging": "tagging", "classification": "labels", "pairs": "labels", "relations": "labels",
-    "question_answering": "question_answering", "senses": "senses",
-}  # fmt: skip
 MakeEncoder = Callable[[int], Encoder]  # takes the number of extra features per word
+_NETWORKS = {
+    "tagging": "tagging.Tagging", "classification": "labels.Classification", "pairs": "labels.Pairs",
+    "relations": "labels.Relations", "question_answering": "question_answering.QuestionAnswering",
+    "senses": "senses.Senses",
+}  # fmt: skip
+_PREDICT_BATCH = 64
 
 
 class TaskNetwork(nn.Module):
-    """Examples -> a loss or predictions."""
+    """A family of tasks: what it learns of its examples, their loss, predictions and scores.
+
+    The defaults are those of examples with `words` and a `label`.
+    """
 
     encoder: Encoder
     fits_directly = False  # whether `fit_examples` trains it in one call, instead of the gradients of `loss`
+    main_metric: ClassVar[str] = "accuracy"
+
+    def __init__(self, labels: Labels) -> None:
+        super().__init__()
+        self.labels = labels
+
+    # --- what each family defines
+
+    @staticmethod
+    def texts(example: Any) -> tuple[Words, ...]:
+        """Return the sentences of an example that a biLM reads."""
+        return (example.words,)
+
+    @staticmethod
+    def learn_labels(examples: Sequence[Any], settings: TaskSettings) -> Labels:
+        """Return what the targets of the training examples are."""
+        return {"labels": sorted({example.label for example in examples if example.label is not None})}
+
+    def unknown_targets(self, example: Any) -> Sequence[str]:
+        """Return the targets of an example that no training example had."""
+        return [example.label] if example.label is not None and example.label not in self.labels["labels"] else []
+
+    @property
+    def metric(self) -> str:
+        """The name of the score that decides, and selects the best epoch."""
+        return self.main_metric
+
+    def loss(self, examples: Sequence[Any]) -> Tensor:
+        """Return the mean loss of a batch."""
+        raise NotImplementedError
+
+    def predict_batch(self, examples: Sequence[Any]) -> Sequence[Any]:
+        """Return the prediction of each example of a batch."""
+        raise NotImplementedError
+
+    def score(self, examples: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return all scores of predictions, in percent."""
+        return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
+
+    def fit_examples(self, examples: Sequence[Any], seed: int) -> Sequence[Any] | None:
+        """Train on all examples; return the prediction of each by a network that had not seen it, if there are."""
+        raise NotImplementedError
+
+    # --- what all have
 
     @property
     def elmo(self) -> LayerMixes | ElmoLayer | None:
@@ -45,47 +96,39 @@ class TaskNetwork(nn.Module):
         mixes = cast(Sequence[ScalarMix], self.mixes or ())
         return [{"weights": mix.normalized_weights().tolist(), "gamma": mix.gamma.item()} for mix in mixes]
 
-    def loss(self, examples: Sequence[Any]) -> Tensor:
-        """Return the mean loss of a batch."""
-        raise NotImplementedError
+    def num_words(self, example: Any) -> int:
+        """Return the number of words of an example."""
+        return sum(map(len, self.texts(example)))
 
-    def predict(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """Return the prediction of each example."""
-        raise NotImplementedError
+    @torch.no_grad()
+    def predict(self, examples: Sequence[Any]) -> list[Any]:
+        """Return the prediction of each example, in their order; batches have examples of similar length."""
+        self.eval()
+        order = sorted(range(len(examples)), key=lambda number: self.num_words(examples[number]))
+        predictions: list[Any] = [None] * len(examples)
+        for start in range(0, len(order), _PREDICT_BATCH):
+            batch = order[start : start + _PREDICT_BATCH]
+            results = self.predict_batch([examples[number] for number in batch])
+            for number, prediction in zip(batch, results, strict=True):
+                predictions[number] = prediction
+        return predictions
 
-    def fit_examples(self, examples: Sequence[Any], seed: int) -> Sequence[Any] | None:
-        """Train on all examples; return the prediction of each by a network that had not seen it, if there are."""
-        raise NotImplementedError
+    def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
+        """Return the scores of labelled examples."""
+        return self.score(examples, self.predict(examples))
 
-
-class Family:
-    """One kind of task. The defaults are those of examples with `words` and a `label`."""
-
-    name: ClassVar[str]
-    network: ClassVar[type[Any]]  # a TaskNetwork, built with a MakeEncoder, Labels and TaskSettings
-    main_metric: ClassVar[str] = "accuracy"
-
-    def texts(self, example: Any) -> tuple[Words, ...]:
-        """Return the sentences of an example that a biLM reads."""
-        return (example.words,)
-
-    def learn_labels(self, examples: Sequence[Any], settings: TaskSettings) -> Labels:
-        """Return what the targets of the training examples are."""
-        return {"labels": sorted({example.label for example in examples if example.label is not None})}
-
-    def unknown_targets(self, example: Any, labels: Labels) -> Sequence[str]:
-        """Return the targets of an example that no training example had."""
-        return [example.label] if example.label is not None and example.label not in labels["labels"] else []
-
-    def metric(self, labels: Labels) -> str:
-        """Return the name of the score that decides."""
-        return self.main_metric
-
-    def score(self, examples: Sequence[Any], predictions: Sequence[Any], labels: Labels) -> dict[str, float]:
-        """Return all scores, in percent."""
-        raise NotImplementedError
+    def warn_of_unknown(self, examples: Sequence[Any], name: str) -> None:
+        """Warn about targets that training did not have, with the place of the first: they cannot be predicted."""
+        unknown = [(example, targets) for example in examples if (targets := self.unknown_targets(example))]
+        if unknown:
+            first, targets = unknown[0]
+            logger.warning(
+                "%s: %r was not among the labels in training (%d such %s examples); it counts as an error.",
+                first.place, targets[0], len(unknown), name,
+            )  # fmt: skip
 
 
-def choose_family(name: str) -> Family:
-    """Return the family of a name."""
-    return cast(Family, import_module(f"elmo.tasks.families.{_MODULES[name]}").FAMILIES[name])
+def choose_family(name: str) -> type[Any]:
+    """Return the subclass of TaskNetwork for a family; it is built with a MakeEncoder, Labels and TaskSettings."""
+    module, _, network = _NETWORKS[name].partition(".")
+    return cast(type[Any], getattr(import_module(f"elmo.tasks.families.{module}"), network))

@@ -19,7 +19,7 @@ from elmo.tasks.examples import (
     Span,
     Words,
 )
-from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
+from elmo.tasks.families import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import (
     attend,
     batch_length,
@@ -41,7 +41,7 @@ class _LabelNetwork(TaskNetwork):
     """Examples -> a score for each label, by `_score`."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, *, extra_dim: int = 0) -> None:
-        super().__init__()
+        super().__init__(labels)
         self.encoder = make_encoder(extra_dim)
         self._labels: list[str] = labels.get("labels", [])
 
@@ -49,8 +49,7 @@ class _LabelNetwork(TaskNetwork):
         """Return the cross entropy of the labels."""
         return self._label_loss(self._score(examples), [example.label for example in examples])
 
-    @torch.no_grad()
-    def predict(self, examples: Sequence[Any]) -> Sequence[LabelPrediction | ScorePrediction]:
+    def predict_batch(self, examples: Sequence[Any]) -> Sequence[LabelPrediction | ScorePrediction]:
         rows = torch.softmax(self._score(examples), dim=-1).tolist()
         return [
             LabelPrediction(
@@ -67,8 +66,8 @@ class _LabelNetwork(TaskNetwork):
         return F.cross_entropy(scores, torch.tensor([ids[label] for label in labels]))
 
 
-class _Classifier(_LabelNetwork):
-    """h -> pooled over the words -> a score for each label.
+class Classification(_LabelNetwork):
+    """Sentiment, topic: h -> pooled over the words -> a score for each label.
 
     A phrase is pooled over its words after the whole text was encoded, so its label costs no further encoding.
     """
@@ -81,6 +80,13 @@ class _Classifier(_LabelNetwork):
         self.scores = nn.Linear(settings.network.dim, len(self._labels))
         # Most phrases are short and neutral, unlike texts; scores of their own leave those of texts alone.
         self.phrase_scores = nn.Linear(settings.network.dim, len(self._labels)) if labels["has_phrases"] else None
+
+    @staticmethod
+    def learn_labels(examples: Sequence[LabelledText], settings: TaskSettings) -> Labels:
+        """Return the labels of texts and phrases, and whether there are phrases."""
+        labels = {example.label for example in examples if example.label is not None}
+        labels |= {label for example in examples for _, label in example.phrases}
+        return {"labels": sorted(labels), "has_phrases": any(example.phrases for example in examples)}
 
     def loss(self, examples: Sequence[LabelledText]) -> Tensor:
         """Return the loss of the texts, plus the mean loss of their phrases."""
@@ -115,27 +121,8 @@ class _Classifier(_LabelNetwork):
         return hidden
 
 
-class _Classification(Family):
-    """Sentiment, topic."""
-
-    name = "classification"
-    network = _Classifier
-
-    def learn_labels(self, examples: Sequence[LabelledText], settings: TaskSettings) -> Labels:
-        labels = {example.label for example in examples if example.label is not None}
-        labels |= {label for example in examples for _, label in example.phrases}
-        return {"labels": sorted(labels), "has_phrases": any(example.phrases for example in examples)}
-
-    def score(
-        self, examples: Sequence[LabelledText], predictions: Sequence[LabelPrediction], labels: Labels
-    ) -> dict[str, float]:
-        return score_labels(
-            [example.label or "" for example in examples], [prediction.label for prediction in predictions]
-        )
-
-
-class _PairNetwork(_LabelNetwork):
-    """Both sentences -> attention between them -> compared word by word -> pooled -> scores."""
+class Pairs(_LabelNetwork):
+    """Entailment, similarity: both sentences -> attention between them -> compared word by word -> pooled -> scores."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
         super().__init__(make_encoder, labels)
@@ -147,6 +134,37 @@ class _PairNetwork(_LabelNetwork):
         self.hidden = nn.Linear(8 * dim, dim)
         self.scores = nn.Linear(dim, len(self._labels) or 1)
 
+    @staticmethod
+    def texts(example: SentencePair) -> tuple[Words, ...]:
+        """Return both sentences."""
+        return (example.first, example.second)
+
+    @staticmethod
+    def learn_labels(examples: Sequence[SentencePair], settings: TaskSettings) -> Labels:
+        """Return the labels, or the ends of the scale."""
+        targets = [example.target for example in examples]
+        if isinstance(targets[0], float):
+            numbers = [float(target) for target in targets if target is not None]
+            return {"low": min(numbers), "high": max(max(numbers), min(numbers) + 1e-6)}
+        return {"labels": sorted({str(target) for target in targets})}
+
+    def unknown_targets(self, example: SentencePair) -> list[str]:
+        """Return a label that no training example had; any score is known."""
+        is_known = not self._labels or example.target is None or example.target in self._labels
+        return [] if is_known else [str(example.target)]
+
+    @property
+    def metric(self) -> str:
+        """Accuracy of labels, Pearson's correlation of scores."""
+        return "accuracy" if self._labels else "pearson"
+
+    def score(self, examples: Sequence[SentencePair], predictions: Sequence[Any]) -> dict[str, float]:
+        """Return accuracy and F1 of labels, or correlations of scores."""
+        targets: list[Any] = [example.target for example in examples]
+        if self._labels:
+            return score_labels(list(map(str, targets)), [prediction.label for prediction in predictions])
+        return score_numbers(list(map(float, targets)), [prediction.score for prediction in predictions])
+
     def loss(self, examples: Sequence[SentencePair]) -> Tensor:
         """Return the cross entropy of labels, or the squared error on a scale from 0 to 1."""
         scores = self._score(examples)
@@ -155,10 +173,10 @@ class _PairNetwork(_LabelNetwork):
         targets = torch.tensor([float(example.target or 0) for example in examples])
         return F.mse_loss(torch.sigmoid(scores[:, 0]), (targets - self._low) / (self._high - self._low))
 
-    @torch.no_grad()
-    def predict(self, examples: Sequence[SentencePair]) -> Sequence[LabelPrediction | ScorePrediction]:
+    def predict_batch(self, examples: Sequence[SentencePair]) -> Sequence[LabelPrediction | ScorePrediction]:
+        """Return the most probable label of each pair, or its score on the scale of the data."""
         if self._labels:
-            return super().predict(examples)
+            return super().predict_batch(examples)
         shares = torch.sigmoid(self._score(examples)[:, 0])
         return [ScorePrediction(number) for number in (self._low + shares * (self._high - self._low)).tolist()]
 
@@ -175,45 +193,10 @@ class _PairNetwork(_LabelNetwork):
         return scores
 
 
-class _Pairs(Family):
-    """Textual entailment and semantic similarity."""
-
-    name = "pairs"
-    network = _PairNetwork
-
-    def texts(self, example: SentencePair) -> tuple[Words, ...]:
-        return (example.first, example.second)
-
-    def learn_labels(self, examples: Sequence[SentencePair], settings: TaskSettings) -> Labels:
-        """Return the labels, or the ends of the scale."""
-        targets = [example.target for example in examples]
-        if isinstance(targets[0], float):
-            numbers = [float(target) for target in targets if target is not None]
-            return {"low": min(numbers), "high": max(max(numbers), min(numbers) + 1e-6)}
-        return {"labels": sorted({str(target) for target in targets})}
-
-    def unknown_targets(self, example: SentencePair, labels: Labels) -> list[str]:
-        is_known = "labels" not in labels or example.target is None or example.target in labels["labels"]
-        return [] if is_known else [str(example.target)]
-
-    def metric(self, labels: Labels) -> str:
-        return "accuracy" if "labels" in labels else "pearson"
-
-    def score(
-        self,
-        examples: Sequence[SentencePair],
-        predictions: Sequence[LabelPrediction | ScorePrediction],
-        labels: Labels,
-    ) -> dict[str, float]:
-        if "labels" in labels:
-            predicted = [prediction.label for prediction in predictions if isinstance(prediction, LabelPrediction)]
-            return score_labels([str(example.target) for example in examples], predicted)
-        numbers = [prediction.score for prediction in predictions if isinstance(prediction, ScorePrediction)]
-        return score_numbers([float(example.target or 0) for example in examples], numbers)
-
-
-class _RelationNetwork(_LabelNetwork):
+class Relations(_LabelNetwork):
     """Words with their distances to both spans -> h -> the spans and the sentence, pooled -> scores."""
+
+    main_metric = "macro_f1"
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
         super().__init__(make_encoder, labels, extra_dim=2 * POSITION_DIM)
@@ -221,6 +204,11 @@ class _RelationNetwork(_LabelNetwork):
         self.dropout = nn.Dropout(settings.network.dropout)
         self.hidden = nn.Linear(4 * self.encoder.output_dim, settings.network.dim)
         self.scores = nn.Linear(settings.network.dim, len(self._labels))
+
+    def score(self, examples: Sequence[MarkedPair], predictions: Sequence[LabelPrediction]) -> dict[str, float]:
+        """Return F1 and accuracy as SemEval-2010 defines them."""
+        gold = [example.label or "" for example in examples]
+        return score_relations(gold, [prediction.label for prediction in predictions])
 
     def _score(self, examples: Sequence[MarkedPair]) -> Tensor:
         sentences = [example.words for example in examples]
@@ -242,20 +230,3 @@ def _distances(spans: Sequence[Span], length: int) -> Tensor:
     before = (positions - bounds[:, :1]).clamp(-MAX_DISTANCE, 0)
     behind = (positions - bounds[:, 1:] + 1).clamp(0, MAX_DISTANCE)
     return before + behind + MAX_DISTANCE
-
-
-class _Relations(Family):
-    """The relation between two nominals."""
-
-    name = "relations"
-    network = _RelationNetwork
-    main_metric = "macro_f1"
-
-    def score(
-        self, examples: Sequence[MarkedPair], predictions: Sequence[LabelPrediction], labels: Labels
-    ) -> dict[str, float]:
-        gold = [example.label or "" for example in examples]
-        return score_relations(gold, [prediction.label for prediction in predictions])
-
-
-FAMILIES = {"classification": _Classification(), "pairs": _Pairs(), "relations": _Relations()}

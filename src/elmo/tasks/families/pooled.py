@@ -62,7 +62,7 @@ class PooledClassifier(TaskNetwork):
     bias: Tensor
 
     def __init__(self, labels: Labels, batcher: Batcher) -> None:
-        super().__init__()
+        super().__init__(labels)
         self._labels: list[str] = labels["labels"]
         self._batcher = batcher
         dim = 0 if batcher.bilm is None else batcher.bilm.num_values
@@ -98,8 +98,7 @@ class PooledClassifier(TaskNetwork):
         )
         return self._to_predictions(probabilities)
 
-    @torch.no_grad()
-    def predict(self, examples: Sequence[LabelledText]) -> list[LabelPrediction]:
+    def predict_batch(self, examples: Sequence[LabelledText]) -> list[LabelPrediction]:
         """Return the most probable label of each text."""
         vectors, counts = self._read(examples)
         weight, dim = self.weight.numpy(), self.center.shape[0]

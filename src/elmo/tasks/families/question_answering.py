@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.tasks.examples import AnswerPrediction, Question, Words
-from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
+from elmo.tasks.families import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import (
     VERY_LOW,
     AttentionPooling,
@@ -22,14 +22,16 @@ from elmo.tasks.settings import TaskSettings
 MAX_ANSWER_WORDS = 20
 
 
-class _AnswerNetwork(TaskNetwork):
+class QuestionAnswering(TaskNetwork):
     """Passage words that attend to the question -> scores of being the first and the last word of the answer.
 
     If training had questions without an answer, one more position follows the words: that there is none.
     """
 
+    main_metric = "f1"
+
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(labels)
         self.encoder = make_encoder(2)
         self._max_words = labels["max_words"]
         dim, state_dim = settings.network.dim, self.encoder.output_dim
@@ -43,6 +45,25 @@ class _AnswerNetwork(TaskNetwork):
         self.scores = nn.Linear(dim, 2)
         # Tasks of the first versions lack this label; they always found an answer.
         self.no_answer = nn.Linear(state_dim + dim, 2) if labels.get("no_answer") else None
+
+    @staticmethod
+    def texts(example: Question) -> tuple[Words, ...]:
+        """Return the question and its passage."""
+        return (example.words, example.passage_words)
+
+    @staticmethod
+    def learn_labels(examples: Sequence[Question], settings: TaskSettings) -> Labels:
+        """Return how long an answer may be, and whether there are questions without one (SQuAD 2)."""
+        no_answer = any(not example.answers for example in examples)
+        return {"max_words": MAX_ANSWER_WORDS, "no_answer": no_answer}
+
+    def unknown_targets(self, example: Question) -> list[str]:
+        """Any piece of a passage is known; that there is no answer must have been learned."""
+        return [] if example.answers or self.no_answer is not None else ["no answer"]
+
+    def score(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> dict[str, float]:
+        """Return word F1 and exact match, as SQuAD defines them."""
+        return score_answers([example.answers for example in examples], [prediction.text for prediction in predictions])
 
     def loss(self, examples: Sequence[Question]) -> Tensor:
         """Return the cross entropy of the first and of the last word."""
@@ -61,8 +82,7 @@ class _AnswerNetwork(TaskNetwork):
             return first.sum() * 0
         return (F.cross_entropy(first[rows], spans[:, 0]) + F.cross_entropy(last[rows], spans[:, 1] - 1)) / 2
 
-    @torch.no_grad()
-    def predict(self, examples: Sequence[Question]) -> list[AnswerPrediction]:
+    def predict_batch(self, examples: Sequence[Question]) -> list[AnswerPrediction]:
         """Return the most probable answer of at most `max_words` words, or none if that is more probable."""
         first, last = (torch.log_softmax(scores, dim=-1) for scores in self._score(examples))
         length = first.shape[1]
@@ -119,31 +139,3 @@ def _make_answer(example: Question, first: int, last: int, probability: float) -
         return AnswerPrediction("", 0, probability)
     start, end = example.offsets[first][0], example.offsets[last][1]
     return AnswerPrediction(example.passage[start:end], start, probability)
-
-
-class _QuestionAnswering(Family):
-    """Answers that are pieces of a passage, as in SQuAD."""
-
-    name = "question_answering"
-    network = _AnswerNetwork
-    main_metric = "f1"
-
-    def texts(self, example: Question) -> tuple[Words, ...]:
-        return (example.words, example.passage_words)
-
-    def learn_labels(self, examples: Sequence[Question], settings: TaskSettings) -> Labels:
-        """Return how long an answer may be, and whether there are questions without one (SQuAD 2)."""
-        no_answer = any(not example.answers for example in examples)
-        return {"max_words": MAX_ANSWER_WORDS, "no_answer": no_answer}
-
-    def unknown_targets(self, example: Question, labels: Labels) -> list[str]:
-        """Any piece of a passage is known; that there is no answer must have been learned."""
-        return [] if example.answers or labels.get("no_answer") else ["no answer"]
-
-    def score(
-        self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction], labels: Labels
-    ) -> dict[str, float]:
-        return score_answers([example.answers for example in examples], [prediction.text for prediction in predictions])
-
-
-FAMILIES = {"question_answering": _QuestionAnswering()}

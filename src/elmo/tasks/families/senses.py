@@ -11,16 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, entry_of, rank_senses
-from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
+from elmo.tasks.families import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import VERY_LOW, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
 
 
-class _SenseNetwork(TaskNetwork):
+class Senses(TaskNetwork):
     """The words of a target, pooled -> a score for each sense of its lemma."""
 
+    main_metric = "f1"
+
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(labels)
         self.encoder = make_encoder(0)
         self._senses: dict[str, list[str]] = labels["senses"]
         self._first: dict[str, str] = labels.get("first_senses", {})
@@ -30,6 +32,33 @@ class _SenseNetwork(TaskNetwork):
         self.bias = nn.Embedding(len(pairs), 1)
         nn.init.normal_(self.vectors.weight, std=0.01)
         nn.init.zeros_(self.bias.weight)
+
+    @staticmethod
+    def learn_labels(examples: Sequence[SenseSentence], settings: TaskSettings) -> Labels:
+        """Return the senses of each lemma and part of speech, the most frequent first."""
+        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        for example in examples:
+            for target in example.targets:
+                counts[entry_of(target)].update(target.keys or ())
+        return {"senses": {entry: rank_senses(keys) for entry, keys in sorted(counts.items()) if keys}}
+
+    def unknown_targets(self, example: SenseSentence) -> list[str]:
+        """New senses are expected; WordNet's first sense is for them."""
+        return []
+
+    def score(self, examples: Sequence[SenseSentence], predictions: Sequence[SensePrediction]) -> dict[str, float]:
+        """Return the share of correct senses, that of the first sense alone, and that of lemmas with any sense."""
+        right = first_right = known = total = 0
+        for example, prediction in zip(examples, predictions, strict=True):
+            for target, key in zip(example.targets, prediction.keys, strict=True):
+                entry = entry_of(target)
+                first = self._senses[entry][0] if entry in self._senses else self._first.get(entry)
+                total += 1
+                known += first is not None
+                right += key in (target.keys or ())
+                first_right += first in (target.keys or ())
+        total = max(1, total)
+        return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
 
     def loss(self, examples: Sequence[SenseSentence]) -> Tensor:
         """Return the mean of -log p of the correct senses, over targets that have a choice."""
@@ -44,8 +73,7 @@ class _SenseNetwork(TaskNetwork):
                 right[row, self._senses[entry_of(target)].index(key)] = 0
         return -torch.logsumexp(torch.log_softmax(scores, dim=-1) + right, dim=-1).mean()
 
-    @torch.no_grad()
-    def predict(self, examples: Sequence[SenseSentence]) -> list[SensePrediction]:
+    def predict_batch(self, examples: Sequence[SenseSentence]) -> list[SensePrediction]:
         """Return the best sense of each target; for a lemma that training lacks, WordNet's first if known."""
         vectors, targets = self._pool(examples)
         keys = [self._first.get(entry_of(target)) for target in targets]
@@ -72,42 +100,3 @@ class _SenseNetwork(TaskNetwork):
         real = torch.tensor([[number < len(row) for number in range(width)] for row in candidates])
         scores: Tensor = (self.vectors(rows) @ vectors[..., None])[..., 0] + self.bias(rows)[..., 0]
         return scores.masked_fill(~real, VERY_LOW)
-
-
-class _Senses(Family):
-    """Word senses of the unified evaluation framework."""
-
-    name = "senses"
-    network = _SenseNetwork
-    main_metric = "f1"
-
-    def learn_labels(self, examples: Sequence[SenseSentence], settings: TaskSettings) -> Labels:
-        """Return the senses of each lemma and part of speech, the most frequent first."""
-        counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-        for example in examples:
-            for target in example.targets:
-                counts[entry_of(target)].update(target.keys or ())
-        return {"senses": {entry: rank_senses(keys) for entry, keys in sorted(counts.items()) if keys}}
-
-    def unknown_targets(self, example: SenseSentence, labels: Labels) -> list[str]:
-        """New senses are expected; WordNet's first sense is for them."""
-        return []
-
-    def score(
-        self, examples: Sequence[SenseSentence], predictions: Sequence[SensePrediction], labels: Labels
-    ) -> dict[str, float]:
-        """Return the share of correct senses, that of the first sense alone, and that of lemmas with any sense."""
-        right = first_right = known = total = 0
-        for example, prediction in zip(examples, predictions, strict=True):
-            for target, key in zip(example.targets, prediction.keys, strict=True):
-                entry = entry_of(target)
-                candidates = labels["senses"].get(entry) or [labels.get("first_senses", {}).get(entry)]
-                total += 1
-                known += candidates[0] is not None
-                right += key in (target.keys or ())
-                first_right += candidates[0] in (target.keys or ())
-        total = max(1, total)
-        return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
-
-
-FAMILIES = {"senses": _Senses()}

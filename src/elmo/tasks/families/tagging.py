@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.tasks.examples import TaggedSentence, TagPrediction
-from elmo.tasks.families import Family, Labels, MakeEncoder, TaskNetwork
+from elmo.tasks.families import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.metrics import SEGMENTATION, score_tags
 from elmo.tasks.settings import TaskSettings
 
@@ -17,18 +17,49 @@ _OPEN, _CONTINUING = ("B", "I", "M"), ("I", "M", "E", "L")
 _FORBIDDEN = -1e4
 
 
-class _Tagger(TaskNetwork):
-    """h -> a score for each tag, then a CRF or the best of each word."""
+class Tagging(TaskNetwork):
+    """Part of speech, named entities, chunks: h -> a score for each tag, then a CRF or the best of each word."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
-        super().__init__()
+        super().__init__(labels)
         self.encoder = make_encoder(0)
         self._tags = labels["tags"]
         self._ids = {tag: number for number, tag in enumerate(self._tags)}
         self.scores = nn.Linear(self.encoder.output_dim, len(self._tags))
         self.crf = Crf(len(self._tags), *_allowed(self._tags, labels["strict"])) if labels["crf"] else None
 
+    @staticmethod
+    def learn_labels(examples: Sequence[TaggedSentence], settings: TaskSettings) -> Labels:
+        """Return the tags, whether they mark spans, whether all of these begin with B-, and whether to use a CRF."""
+        tags = sorted({tag for example in examples for tag in example.tags or ()})
+        named = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
+        has_types = bool(named) and all(prefix in _PREFIXES and kind for prefix, _, kind in named)
+        marks_spans = has_types or {"B", "E", "S"} <= set(tags) <= SEGMENTATION
+        strict = marks_spans and all(_follows_scheme(example.tags or ()) for example in examples)
+        return {
+            "tags": tags,
+            "marks_spans": marks_spans,
+            "strict": strict,
+            "crf": marks_spans and settings.network.crf == "auto",
+        }
+
+    def unknown_targets(self, example: TaggedSentence) -> list[str]:
+        """Return the tags that no training example had."""
+        return sorted(set(example.tags or ()).difference(self._tags))
+
+    @property
+    def metric(self) -> str:
+        """F1 of spans if the tags mark spans, else accuracy."""
+        return "f1" if self.labels["marks_spans"] else "accuracy"
+
+    def score(self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction]) -> dict[str, float]:
+        """Return the scores of tags and of the spans that they mark."""
+        gold = [example.tags or () for example in examples]
+        tags = [prediction.tags for prediction in predictions]
+        return score_tags(gold, tags, marks_spans=self.labels["marks_spans"])
+
     def loss(self, examples: Sequence[TaggedSentence]) -> Tensor:
+        """Return -log p of the sequences by the CRF, or the cross entropy of the tags."""
         scores, mask = self._score(examples)
         tags = torch.zeros(mask.shape, dtype=torch.int64)
         for row, example in enumerate(examples):
@@ -38,8 +69,8 @@ class _Tagger(TaskNetwork):
             return self.crf.loss(scores, tags, mask)
         return F.cross_entropy(scores[mask], tags[mask])
 
-    @torch.no_grad()
-    def predict(self, examples: Sequence[TaggedSentence]) -> list[TagPrediction]:
+    def predict_batch(self, examples: Sequence[TaggedSentence]) -> list[TagPrediction]:
+        """Return the best sequence of tags of each sentence."""
         scores, mask = self._score(examples)
         rows = scores.argmax(dim=-1).tolist() if self.crf is None else self.crf.decode(scores, mask)
         return [
@@ -122,39 +153,3 @@ def _allowed(tags: Sequence[str], strict: bool) -> tuple[Tensor | None, Tensor |
         return None, None
     pairs = torch.tensor([[_may_follow(previous, tag) for tag in tags] for previous in tags])
     return pairs, torch.tensor([_may_follow(_OUTSIDE, tag) for tag in tags])
-
-
-class _Tagging(Family):
-    """Part of speech, named entities, chunks."""
-
-    name = "tagging"
-    network = _Tagger
-
-    def learn_labels(self, examples: Sequence[TaggedSentence], settings: TaskSettings) -> Labels:
-        tags = sorted({tag for example in examples for tag in example.tags or ()})
-        named = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
-        has_types = bool(named) and all(prefix in _PREFIXES and kind for prefix, _, kind in named)
-        marks_spans = has_types or {"B", "E", "S"} <= set(tags) <= SEGMENTATION
-        strict = marks_spans and all(_follows_scheme(example.tags or ()) for example in examples)
-        return {
-            "tags": tags,
-            "marks_spans": marks_spans,
-            "strict": strict,
-            "crf": marks_spans and settings.network.crf == "auto",
-        }
-
-    def unknown_targets(self, example: TaggedSentence, labels: Labels) -> list[str]:
-        return sorted(set(example.tags or ()).difference(labels["tags"]))
-
-    def metric(self, labels: Labels) -> str:
-        return "f1" if labels["marks_spans"] else "accuracy"
-
-    def score(
-        self, examples: Sequence[TaggedSentence], predictions: Sequence[TagPrediction], labels: Labels
-    ) -> dict[str, float]:
-        gold = [example.tags or () for example in examples]
-        tags = [prediction.tags for prediction in predictions]
-        return score_tags(gold, tags, marks_spans=labels["marks_spans"])
-
-
-FAMILIES = {"tagging": _Tagging()}
