@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from elmo.cli.commands import language_model
 from tests.cli.conftest import Run
 from tests.language_models import make_language_model
 
@@ -33,6 +34,14 @@ def test_json(run: Run, language_folder):
         found = json.loads(line)
         assert (found["index"], found["words"], found["num_unknown"]) == (number, list(score.words), number)
         assert found["perplexity"] == pytest.approx(score.perplexity)
+
+
+@pytest.mark.parametrize("state", ["zero", "carry"])
+def test_json_counts_the_sentences_of_all_batches(run: Run, language_folder, monkeypatch, state):
+    monkeypatch.setattr(language_model, "_SENTENCES_AT_ONCE", 2)
+    texts = [part for word in ["I", "went", "to", "the", "bank"] for part in ("--text", word)]
+    answer = run("score", *texts, "--json", "--state", state, "-m", language_folder)
+    assert [json.loads(line)["index"] for line in answer.out.splitlines()] == [0, 1, 2, 3, 4]
 
 
 def test_json_with_words(run: Run, language_folder):

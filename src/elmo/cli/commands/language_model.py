@@ -1,7 +1,8 @@
 """`elmo score`, `substitutes` and `evaluate`: how well the language model predicts words, and which."""
 
 import math
-from itertools import count, islice
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,7 @@ from elmo.files.sources import STDIN
 from elmo.language import translate
 
 if TYPE_CHECKING:
+    from elmo.corpus.rows import Row
     from elmo.inference.scoring import Evaluation, SentenceScore
     from elmo.model import Elmo
 
@@ -48,17 +50,22 @@ def score(
 
     source = TextInput(inputs, text, columns=Columns(column))
     elmo = model.open(source.texts, state=state)
-    indexes = count()
     with source.rows("sentences", prints=True) as rows:
-        # Sentences of one batch start in the same state, so carrying it over needs batches of one.
-        while window := list(islice(rows, 1 if state == "carry" else _SENTENCES_AT_ONCE)):
-            scores = elmo.score([row.content for row in window], split_on_spaces=split_on_spaces)
-            for index, row, scored in zip(indexes, window, scores, strict=False):
-                if json:
-                    print(to_json(_to_object(index, scored)))
-                    continue
-                unknown = "  " + translate(f"({scored.num_unknown} unknown)") if scored.num_unknown else ""
-                print(f"{scored.perplexity:>10,.2f}  {text_of(row)}".rstrip() + unknown)
+        for index, (row, scored) in enumerate(_score_rows(elmo, rows, split_on_spaces=split_on_spaces)):
+            if json:
+                print(to_json(_to_object(index, scored)))
+                continue
+            unknown = "  " + translate(f"({scored.num_unknown} unknown)") if scored.num_unknown else ""
+            print(f"{scored.perplexity:>10,.2f}  {text_of(row)}".rstrip() + unknown)
+
+
+def _score_rows(
+    model: "Elmo", rows: Iterator["Row"], *, split_on_spaces: bool
+) -> Iterator[tuple["Row", "SentenceScore"]]:
+    # Sentences of one batch start in the same state, so carrying it over needs batches of one.
+    batch_size = 1 if model.state == "carry" else _SENTENCES_AT_ONCE
+    while batch := list(islice(rows, batch_size)):
+        yield from zip(batch, model.score([row.content for row in batch], split_on_spaces=split_on_spaces), strict=True)
 
 
 def substitutes(
