@@ -97,11 +97,11 @@ def _make_parameter(name: str, annotation: Any, default: Any) -> click.Parameter
         is_list = is_list or get_origin(annotation) is list
         annotation = get_args(annotation)[0]
     choices = get_args(annotation)  # of a Literal
-    kind = click.Choice(choices) if choices else annotation
+    value_type = click.Choice(choices) if choices else annotation
     if declared.min is not None:
-        kind = (click.IntRange if annotation is int else click.FloatRange)(min=declared.min)
+        value_type = (click.IntRange if annotation is int else click.FloatRange)(min=declared.min)
     metavar = declared.metavar or "|".join(choices) or _METAVARS.get(annotation)
-    settings: dict[str, Any] = {"type": kind, "metavar": metavar}
+    settings: dict[str, Any] = {"type": value_type, "metavar": metavar}
     settings |= {"required": True} if default is ... else {"default": default}
     parameter: click.Parameter
     identifier = name.replace(".", "_")
@@ -134,13 +134,13 @@ def _derive_options(
         if dataclasses.is_dataclass(field.type):
             yield from _derive_options(field.type, shown, f"{name}.")  # type: ignore[arg-type]
         elif "help" in field.metadata and (text := (shown or {}).get(name, _describe_default(default))) is not None:
-            kind: Any = field.type
+            annotation: Any = field.type
             if default == () or field.default_factory is dict:
-                kind = list[str]
+                annotation = list[str]
             elif isinstance(default, tuple):
-                kind = str  # of several values, separated by commas, which replace the default
+                annotation = str  # of several values, separated by commas, which replace the default
             declared = option(field.metadata["spec"], field.metadata["help"], None, shown=text)
-            yield _make_parameter(name, kind, declared)
+            yield _make_parameter(name, annotation, declared)
 
 
 def _describe_default(value: Any) -> str | bool:

@@ -79,12 +79,11 @@ def resumable(find_arguments: Callable[[], Sequence[str] | None] = lambda: None)
     try:
         yield
     except KeyboardInterrupt:
-        found = find_arguments()
-        arguments = click.get_current_context().obj if found is None else found
-        call = shlex.join(["elmo", *arguments])
-        reads_stdin = found is None and "-" in arguments
-        again = f"resume with the same standard input: {call}" if reads_stdin else f"resume: {call}"
-        raise KeyboardInterrupt(translate(again)) from None
+        resuming, present = find_arguments(), click.get_current_context().obj
+        command = shlex.join(["elmo", *(resuming or present)])
+        reads_stdin = resuming is None and "-" in present
+        advice = f"resume with the same standard input: {command}" if reads_stdin else f"resume: {command}"
+        raise KeyboardInterrupt(translate(advice)) from None
 
 
 def _describe_usage(error: click.ClickException) -> str:

@@ -46,15 +46,15 @@ class TextInput:
         texts: Sequence[str] | None = None,
         *,
         output: Path | None = None,
-        kind: Kind | None = None,
+        input_format: Kind | None = None,
         columns: Columns | None = None,
     ) -> None:
-        """`kind` is the format of all files, None the one of their endings."""
+        """`input_format` is that of all files, by default given by their extensions."""
         files, sentences = split_inputs(inputs)
         self.texts = [*sentences, *(texts or ())]
         if not files and not self.texts:
             raise InputError("Nothing to read; give a sentence, name text files, or - for standard input.")
-        self._sources = find_sources(files, Path(), kind=kind) if files else []
+        self._sources = find_sources(files, Path(), kind=input_format) if files else []
         self._columns = columns or Columns()
         for source in self._sources:
             if output is not None and output.exists() and source.name != STDIN and output.samefile(source.path):

@@ -44,21 +44,29 @@ class VectorOptions(ModelOptions):
         layers: Any = options.read_layers(self.layers)
         settings = VectorSettings(unit=unit, layers=tuple(layers) if isinstance(layers, list) else layers, **chosen)
         reuse_large_blocks()
-        if self.output is not None and is_folder(self.output):
-            return self._write_folder(self.output, settings)
+        output = None if self.output is None or str(self.output) == STDIN else self.output
+        if output is not None and _is_folder(output):
+            return self._write_folder(output, settings)
         if folder_only := [flag for flag in list_given() if flag in _FOLDER_ONLY]:
             raise InputError(
                 f"{folder_only[0]} is for folders of vectors, but --output is not a folder; use a name without an "
                 "extension."
             )
-        self._write_file(check_output(self.output), settings)
+        if output is not None and output.suffix.lower() not in FILE_ENDINGS:
+            raise InputError(
+                f"--output is {str(output)!r}; the extension selects the format: use {', '.join(FILE_ENDINGS)}, or a "
+                "name without an extension for a folder."
+            )
+        self._write_file(output, settings)
 
     def _write_file(self, path: Path | None, settings: VectorSettings) -> None:
         from elmo.cli.text_input import TextInput
         from elmo.corpus.rows import Entry
         from elmo.vectors.embed import columns_of, resolve, write_file
 
-        source = TextInput(self.inputs, self.text, output=path, kind=self.input_format, columns=columns_of(settings))
+        source = TextInput(
+            self.inputs, self.text, output=path, input_format=self.input_format, columns=columns_of(settings)
+        )
         model = self.open(source.texts, state=self.state)
         settings = resolve(settings, model)
         with source.rows("sentences", prints=path is None) as rows:
@@ -134,20 +142,8 @@ def encode(
     vectors.write("sentences", settings)
 
 
-def is_folder(path: Path) -> bool:
+def _is_folder(path: Path) -> bool:
     """Return whether --output is a folder: a name without an extension, or an existing folder."""
-    if str(path) == STDIN or path.suffix.lower() in FILE_ENDINGS:
+    if path.suffix.lower() in FILE_ENDINGS:
         return False
     return path.is_dir() or (not path.suffix and not path.name.startswith("."))
-
-
-def check_output(path: Path | None) -> Path | None:
-    """Return the file to write, None for standard output; InputError for an unknown extension."""
-    if path is None or str(path) == STDIN:
-        return None
-    if path.suffix.lower() not in FILE_ENDINGS:
-        raise InputError(
-            f"--output is {str(path)!r}; the extension selects the format: use {', '.join(FILE_ENDINGS)}, or a "
-            "name without an extension for a folder."
-        )
-    return path
