@@ -255,9 +255,10 @@ def report_damage(source: Source, where: Callable[[], str] = lambda: "") -> Iter
     """Raise InputError for what a truncated or damaged file causes; `where` says how far it was read."""
     try:
         yield
-    except _list_errors() as error:
-        if isinstance(error, OSError) and error.errno is not None:
-            raise  # a fault of the disk, not of what the file holds
+    except Exception as error:
+        is_disk_fault = isinstance(error, OSError) and error.errno is not None
+        if is_disk_fault or not isinstance(error, _list_errors()):
+            raise
         place = f" {where()}" if where() else ""
         reason = str(error).rstrip(".")
         raise InputError(
