@@ -50,6 +50,7 @@ READING = [
     ["convert", "en-small", "copy-hdf5", "--to", "hdf5"],
     ["vocab", "en-small", "larger", "--add", "words.txt"],
     ["export", "word2vec", "en-small", "vectors.txt", "--words", "words.txt"],
+    ["export", "onnx", "en-small", "en-small.onnx"],
     ["prepare", "text.txt", "--output", "corpus", "--min-count", "1", "--workers", "1"],
     ["static", "corpus", "--output", "static.txt", "--dim", "4", "--words", "10"],
     ["fuse", "en-small", "corpus", "--output", "fused", "--dim", "4", "--words", "10"],

@@ -152,6 +152,9 @@ def test_a_failed_run_leaves_the_old_file(embedder: ElmoEmbedder, tmp_path: Path
 def test_file_errors_are_reported(embedder: ElmoEmbedder, tmp_path: Path):
     with pytest.raises(InputError, match="output_format is 'mean'"):
         embedder.embed_file(io.StringIO("a\n"), tmp_path / "v.hdf5", "mean")
+    (tmp_path / "latin.txt").write_bytes(b"the bank\ncaf\xe9\n")
+    with pytest.raises(InputError, match=r"latin.txt, line 2"):
+        embedder.embed_file(tmp_path / "latin.txt", tmp_path / "v.hdf5")
 
 
 def test_an_input_file_may_be_a_path(embedder: ElmoEmbedder, tiny_files, tmp_path: Path):

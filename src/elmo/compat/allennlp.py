@@ -7,6 +7,7 @@ allennlp.modules.elmo and allennlp.commands.elmo.
 import itertools
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypedDict, cast
 
@@ -21,6 +22,7 @@ from elmo.config import EncoderConfig, ModelConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.files.durable import atomic_write
+from elmo.files.sources import Lines
 from elmo.layer import LayerMixes
 from elmo.nn.batch import Boundaries, pad_sentences, unpad_sentences
 from elmo.nn.build import load_bilm
@@ -259,8 +261,8 @@ class ElmoEmbedder(OldEmbedder):
         if output_format not in choose:
             raise InputError(f"output_format is {output_format!r}; choose 'all', 'top' or 'average'.")
         check_batch_size(batch_size)
-        with Path(input_file).open(encoding="utf-8") if isinstance(input_file, str | Path) else input_file as file:
-            sentences = [line.strip() for line in file]
+        with nullcontext(Lines(input_file)) if isinstance(input_file, str | Path) else input_file as lines:
+            sentences = [line.strip() for line in lines]
         import h5py
 
         arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)

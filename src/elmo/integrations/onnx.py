@@ -20,7 +20,7 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file
 from elmo.model import Elmo
-from elmo.nn.batch import Boundaries
+from elmo.text.batch import Indexer
 
 OPSET, IR_VERSION = 17, 9  # what onnxruntime 1.14 and later read
 Weights = Mapping[str, npt.NDArray[np.float32]]
@@ -38,7 +38,7 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
         if not name.startswith(SOFTMAX_PREFIXES)
     }
     graph = _Graph(onnx)
-    layers = _add_model(graph, config, weights, Boundaries.of(model._indexer))
+    layers = _add_model(graph, config, weights, model._indexer)
     inputs = [onnx.helper.make_tensor_value_info("lengths", onnx.TensorProto.INT64, ["batch"])]
     if config.words:
         inputs.insert(0, onnx.helper.make_tensor_value_info("word_ids", onnx.TensorProto.INT64, ["batch", "length"]))
@@ -89,7 +89,7 @@ class _Graph:
         return inputs if bound is None else self.add("Clip", inputs, self.constant(-bound), self.constant(bound))
 
 
-def _add_model(graph: _Graph, config: ModelConfig, weights: Weights, boundaries: Boundaries) -> Any:
+def _add_model(graph: _Graph, config: ModelConfig, weights: Weights, indexer: Indexer) -> Any:
     add, integers = graph.add, graph.integers
     dim = config.encoder.output_dim
     source = "char_ids" if config.characters else "word_ids"
@@ -104,11 +104,11 @@ def _add_model(graph: _Graph, config: ModelConfig, weights: Weights, boundaries:
     word_mask = add("Cast", add("Less", positions, lengths), to=graph.onnx.TensorProto.FLOAT)
 
     features = []
-    if config.words and boundaries.words is not None:
-        ids = _add_boundaries(graph, "word_ids", boundaries.words.numpy(), num_rows, is_end)
+    if indexer.vocabulary is not None:
+        ids = _add_boundaries(graph, "word_ids", indexer.vocabulary.boundaries(), num_rows, is_end)
         features.append(add("Gather", graph.constant(weights["tokens.words.weight"]), ids))
-    if config.characters and boundaries.characters is not None:
-        ids = _add_boundaries(graph, "char_ids", boundaries.characters.numpy(), num_rows, is_end)
+    if config.characters and indexer.alphabet is not None:
+        ids = _add_boundaries(graph, "char_ids", indexer.alphabet.boundaries(), num_rows, is_end)
         encoded = _add_characters(graph, config.characters, weights, ids)
         shape = add("Concat", num_rows, integers(-1), integers(config.characters.num_features), axis=0)
         features.append(add("Reshape", encoded, shape))
@@ -226,7 +226,7 @@ def _describe(model: Elmo) -> dict[str, str]:
         described["elmo.alphabet"] = config.characters.alphabet
         if characters := model.checkpoint().characters:
             described["elmo.characters"] = json.dumps(characters)
-    if config.words and indexer.vocabulary is not None:
+    if indexer.vocabulary is not None:
         described["elmo.vocabulary"] = json.dumps(indexer.vocabulary.words)
     if model.tokenization.reads_characters:  # letters of these scripts are words of their own
         described["elmo.scripts"] = json.dumps(config.tokenization.scripts)
