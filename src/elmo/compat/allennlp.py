@@ -22,11 +22,11 @@ from elmo.config import EncoderConfig, ModelConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.files.durable import atomic_write
-from elmo.files.sources import Lines
 from elmo.layer import LayerMixes
 from elmo.nn.batch import Boundaries, pad_sentences, unpad_sentences
 from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
+from elmo.tasks.readers.lines import Lines
 from elmo.text.batch import Indexer
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.sentence_input import as_plain, check_batch_size
