@@ -18,31 +18,31 @@ Array: TypeAlias = npt.NDArray[np.float32]
 _SENTENCES_AT_ONCE = 256
 
 
-def choose_layer(given: str | int | None, model: Elmo, *, default: LayerKey | Literal["top"] = "top") -> LayerKey:
+def choose_layer(layer: str | int | None, model: Elmo) -> LayerKey:
     """Return the layer that a name stands for: a number (from the end if negative), top, average or meaning.
 
-    None stands for meaning, or for `default` if the model has no context layer.
+    None stands for meaning, or for top if the model has no context layer.
     """
     num_layers = model.num_layers
-    if given is None:
-        given = default if model.context is None else "meaning"
+    if layer is None:
+        layer = "top" if model.context is None else "meaning"
     known: dict[str, LayerKey] = {str(number): number % num_layers for number in range(-num_layers, num_layers)}
     known |= {"top": num_layers - 1, "average": "average"}
     if model.context is not None:
         known["meaning"] = "meaning"
-    if str(given) not in known:
+    if str(layer) not in known:
         raise InputError(
-            f"The layer is {given!r}; this model has layers 0 to {num_layers - 1}, 'top', 'average' and, with a "
+            f"The layer is {layer!r}; this model has layers 0 to {num_layers - 1}, 'top', 'average' and, with a "
             "context layer (elmo fuse), 'meaning'. Layer 0 is the word without its sentence."
         )
-    return known[str(given)]
+    return known[str(layer)]
 
 
-def choose_layers(given: Sequence[str | int] | None, model: Elmo) -> tuple[LayerKey, ...]:
+def choose_layers(layers: Sequence[str | int] | None, model: Elmo) -> tuple[LayerKey, ...]:
     """Return the chosen layers without repeats; by default meaning, or every layer above 0."""
-    if not given:
+    if not layers:
         return tuple(range(1, model.num_layers)) if model.context is None else ("meaning",)
-    return tuple(dict.fromkeys(choose_layer(layer, model) for layer in given))
+    return tuple(dict.fromkeys(choose_layer(layer, model) for layer in layers))
 
 
 def settings_for(model: Elmo, reading: TextSettings | None = None) -> TextSettings:
@@ -67,29 +67,24 @@ def embed_layers(
     for row, occurrence in enumerate(occurrences):
         by_sentence.setdefault(tuple(occurrence.sentence.words), []).append(row)
     vectors = {key: np.zeros((len(occurrences), *model.word_shape(key)), dtype=np.float32) for key in keys}
+    layer_keys: list[LayerKey] = [key for key in keys if key != "meaning"]
+    groups: dict[LayerKey | Literal["all"], list[LayerKey]] = {"meaning": ["meaning"]} if "meaning" in keys else {}
+    if layer_keys:
+        groups[layer_keys[0] if len(layer_keys) == 1 else "all"] = layer_keys
     with progress_bar(unit="sentences", num_bytes=None, shown=show_progress_bar) as advance:
         remaining = iter(by_sentence.items())
         while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
             spans = [[(occurrences[row].start, occurrences[row].end) for row in rows] for _, rows in window]
-            for group, keys_of_group in group_layers(keys).items():
+            for group, keys_of_group in groups.items():
                 arrays = model.embed_spans([words for words, _ in window], spans, layers=group)
                 for (_, rows), array in zip(window, arrays, strict=True):
                     for key in keys_of_group:
-                        if group == key:
+                        if group != "all":
                             vectors[key][rows] = array
                         else:
                             vectors[key][rows] = array.mean(axis=1) if key == "average" else array[:, int(key)]
             advance(0, len(window))
     return vectors
-
-
-def group_layers(keys: Sequence[LayerKey]) -> dict[LayerKey | Literal["all"], list[LayerKey]]:
-    """Return the `layers` to embed with, and the layers that each of them covers."""
-    others: list[LayerKey] = [key for key in keys if key != "meaning"]
-    groups: dict[LayerKey | Literal["all"], list[LayerKey]] = {"meaning": ["meaning"]} if "meaning" in keys else {}
-    if others:
-        groups[others[0] if len(others) == 1 else "all"] = others
-    return groups
 
 
 def name_layer(key: LayerKey) -> str:

@@ -45,6 +45,10 @@ class LayerNeighbors(NamedTuple):
     layer: LayerKey
     neighbors: tuple[Neighbor, ...]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"layer": self.layer, "neighbors": [neighbor.to_dict() for neighbor in self.neighbors]}
+
 
 @dataclass(frozen=True)
 class Neighbors:
@@ -58,18 +62,10 @@ class Neighbors:
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
         return {
-            "query": {"words": self.query.sentence.words, "start": self.query.start, "end": self.query.end},
+            "query": self.query.to_range(),
             "num_occurrences": self.num_occurrences,
-            "layers": [
-                {
-                    "layer": layer,
-                    "neighbors": [
-                        {"cosine": round(cosine, 4), **occurrence.to_dict()} for occurrence, cosine in neighbors
-                    ],
-                }
-                for layer, neighbors in self.layers
-            ],
-            "static": [{"cosine": round(cosine, 4), "word": word} for word, cosine in self.static],
+            "layers": [layer.to_dict() for layer in self.layers],
+            "static": [word.to_dict() for word in self.static],
         }
 
 

@@ -35,11 +35,6 @@ class CorpusSentence(NamedTuple):
     source: str
     number: int  # in its source, from 0
 
-    @classmethod
-    def tokenize(cls, text: str, tokenizer: Tokenizer, source: str, number: int) -> "CorpusSentence":
-        """Return a sentence with the words that a tokenizer finds."""
-        return cls(text, tuple((word.start, word.end) for word in tokenizer(text)), source, number)
-
     @property
     def words(self) -> list[str]:
         """The words, as a model reads them."""
@@ -72,6 +67,10 @@ class Occurrence:
         marked = f"{text[left:first]}[{text[first:last]}]{text[last:right]}"
         return " ".join(f"{'… ' if left else ''}{marked}{' …' if right < len(text) else ''}".split())
 
+    def to_range(self) -> dict[str, Any]:
+        """Return the words of the sentence and the range of the word among them, as a JSON object."""
+        return {"words": self.sentence.words, "start": self.start, "end": self.end}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object; `start` and `end` count words."""
         return {
@@ -94,12 +93,20 @@ class Neighbor(NamedTuple):
     occurrence: Occurrence
     cosine: float
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"cosine": round(self.cosine, 4), **self.occurrence.to_dict()}
+
 
 class StaticNeighbor(NamedTuple):
     """A word without a sentence and its cosine with a query."""
 
     word: str
     cosine: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {"cosine": round(self.cosine, 4), "word": self.word}
 
 
 class Occurrences(NamedTuple):
@@ -137,18 +144,19 @@ def read_query(
     """
     tokenizer = (tokenization or Tokenization()).tokenizer(on_spaces=on_spaces)
     words, (start, end) = read_pointed(sentence, index, tokenizer, name="index")
-    if not isinstance(sentence, str):
-        if tokenization is None or not tokenization.reads_characters or on_spaces:
-            return Occurrence(join_words(words, QUERY_SOURCE, 0), start, end)
-        # The given words become the letters that the texts to compare with consist of.
+    if isinstance(sentence, str):
+        text = sentence
+        if index is None:
+            (mark,) = find_marks(sentence)
+            text = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]
+    elif tokenization is None or not tokenization.reads_characters or on_spaces:
+        text = " ".join(words)
+    else:  # the given words become the letters that the texts to compare with consist of
         letters = [[letter.text for letter in tokenizer(word)] or [word] for word in words]
         start, end = sum(map(len, letters[:start])), sum(map(len, letters[:end]))
-        tokens = [*itertools.chain(*letters)]
-        return Occurrence(place_words(tokens, tokenization.join(tokens), QUERY_SOURCE, 0), start, end)
-    if index is None:
-        (mark,) = find_marks(sentence)
-        sentence = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]
-    return Occurrence(CorpusSentence.tokenize(sentence, tokenizer, QUERY_SOURCE, 0), start, end)
+        words = [*itertools.chain(*letters)]
+        text = tokenization.join(words)
+    return Occurrence(place_words(words, text, QUERY_SOURCE, 0), start, end)
 
 
 def is_same_word(first: str, second: str) -> bool:
@@ -168,16 +176,15 @@ def read_corpus(
 ) -> Iterator[CorpusSentence]:
     """Yield the sentences of all files that have words, in order."""
     settings, sources = settings or TextSettings(), find_corpus(names)
-    tokenizer = tokenizer_of(settings)
+    tokenizer = _tokenizer_of(settings)
     num_bytes = sum(source.path.stat().st_size for source in sources)
     with progress_bar(unit="sentences", num_bytes=num_bytes, shown=show_progress_bar) as advance:
         for source in sources:
             number = 0
             for chunk in cut_parts([source], settings, _CHUNK_BYTES):
                 for text in (text for piece in chunk.texts for text in cut_sentences(piece, settings)):
-                    sentence = CorpusSentence.tokenize(text, tokenizer, source.name, number)
-                    if sentence.offsets:
-                        yield sentence
+                    if offsets := tuple((word.start, word.end) for word in tokenizer(text)):
+                        yield CorpusSentence(text, offsets, source.name, number)
                         number += 1
                         advance(0)
                 advance(chunk.input_bytes, 0)
@@ -204,12 +211,12 @@ def find_occurrences(
     reservoir: dict[int, tuple[int, Occurrence]] = {}
     count = 0
     random_numbers = random.Random(seed)
-    tokens = split_word(word, reading or TextSettings())
+    tokens = [token.text for token in _tokenizer_of(reading or TextSettings())(word)] or [word]
     first = tokens[0].casefold()
     for sentence in read_corpus(corpus, reading, show_progress_bar=show_progress_bar):
         if first not in sentence.text.casefold():
             continue
-        for start in find_runs(sentence.words, tokens):
+        for start in _find_runs(sentence.words, tokens):
             slot = count if count < max_occurrences else random_numbers.randrange(count + 1)
             if slot < max_occurrences:
                 reservoir[slot] = (count, Occurrence(sentence, start, start + len(tokens)))
@@ -218,17 +225,12 @@ def find_occurrences(
     return Occurrences([occurrence for _, occurrence in in_order], count)
 
 
-def tokenizer_of(settings: TextSettings) -> Tokenizer:
+def _tokenizer_of(settings: TextSettings) -> Tokenizer:
     """Return what splits a text into words."""
     return Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
 
 
-def split_word(word: str, reading: TextSettings) -> list[str]:
-    """Return the words that a word consists of in a text: one, or the letters of a script."""
-    return [token.text for token in tokenizer_of(reading)(word)] or [word]
-
-
-def find_runs(words: Sequence[str], phrase: Sequence[str]) -> list[int]:
+def _find_runs(words: Sequence[str], phrase: Sequence[str]) -> list[int]:
     """Return where the words of a phrase are consecutive, in upper or lower case."""
     words, phrase = [word.casefold() for word in words], [word.casefold() for word in phrase]
     starts = (start for start, word in enumerate(words) if word == phrase[0])

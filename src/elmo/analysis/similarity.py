@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer
+from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, name_layer
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words, read_query
 from elmo.analysis.style import drawing, ink_on, shades
 from elmo.errors import InputError
@@ -39,8 +39,7 @@ class WordSimilarities:
         name, pairs = "cosine_by_layer" if self.cosines.ndim == 3 else "cosine", []
         for a, b in zip(*np.triu_indices(len(self.words), k=1), strict=True):
             pairs.append({"a": int(a), "b": int(b), name: self.cosines[..., a, b].tolist()})
-        sentences = [{"words": word.sentence.words, "start": word.start, "end": word.end} for word in self.words]
-        return {"sentences": sentences, "pairs": pairs}
+        return {"sentences": [word.to_range() for word in self.words], "pairs": pairs}
 
 
 @dataclass(frozen=True)
@@ -93,17 +92,17 @@ def compare_sentences(
     model: Elmo, first: Sentence, second: Sentence, *, layers: Sequence[str | int] | None = None
 ) -> list[SimilarityMap]:
     """Compare every word of two sentences with each layer; by default "meaning", otherwise the average."""
-    wanted: Sequence[str | int | None] = layers or [None]
-    keys = list(dict.fromkeys(choose_layer(layer, model, default="average") for layer in wanted))
+    keys = choose_layers(layers or [model.meaning_layers], model)
     words = read_sentences((first, second), model.tokenization)
     for name, sentence in zip(("first", "second"), words, strict=True):
         if not 1 <= len(sentence) <= MOST_WORDS:
             raise InputError(f"The {name} sentence has {len(sentence)} words; 1 to {MOST_WORDS} can be compared.")
-    places = [
-        Occurrence(join_words(one, QUERY_SOURCE, 0), start, start + 1) for one in words for start in range(len(one))
+    joined = [join_words(sentence, QUERY_SOURCE, 0) for sentence in words]
+    occurrences = [
+        Occurrence(sentence, start, start + 1) for sentence in joined for start in range(len(sentence.offsets))
     ]
     maps = []
-    for key, vectors in embed_layers(model, places, keys).items():
+    for key, vectors in embed_layers(model, occurrences, keys).items():
         rows, columns = np.split(normalize(vectors), [len(words[0])])
         maps.append(SimilarityMap(tuple(words[0]), tuple(words[1]), key, rows @ columns.T))
     return maps

@@ -54,8 +54,8 @@ class SenseMap:
                 for number, words in enumerate(self.names)
             ],
             "occurrences": [
-                {"words": word.sentence.words, "start": word.start, "end": word.end, "sense": sense}
-                for word, sense in zip(self.occurrences, self.senses, strict=True)
+                {**occurrence.to_range(), "sense": sense}
+                for occurrence, sense in zip(self.occurrences, self.senses, strict=True)
             ],
             "layers": [
                 {"layer": layer, "points": [[round(float(x), 4), round(float(y), 4)] for x, y in points]}
