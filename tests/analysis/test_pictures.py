@@ -107,10 +107,12 @@ def test_a_layer_is_turned_towards_the_last_one(model):
     assert np.allclose(left @ right, np.eye(2), atol=1e-3)
 
 
-def test_chinese_senses_are_named_by_pairs_of_characters():
+def test_chinese_senses_are_named_by_pairs_of_characters(model):
     sentences = ["我去银[行]存钱", "他在银[行]取款存钱", "火车在[行]走路上", "他们在[行]走路上"]
     occurrences = [read_query(sentence) for sentence in sentences]
-    assert name_senses(occurrences, [0, 0, 1, 1]) == [("存钱", "取款"), ("走路", "火车")]
+    money, walk = name_senses(occurrences, [0, 0, 1, 1], model)
+    assert money[0] == "存钱" and "取款" in money
+    assert walk[0] == "走路" and "火车" in walk
 
 
 def test_chinese_senses_are_named_by_words_as_the_language_model_ties_them():
@@ -123,10 +125,10 @@ def test_chinese_senses_are_named_by_words_as_the_language_model_ties_them():
     assert {*names[0], *names[1]} <= {*words.split(" ")} and all(len(each) == 3 for each in names)
 
 
-def test_senses_without_words_of_their_own_are_numbered():
+def test_senses_without_words_of_their_own_are_numbered(model):
     occurrences = [read_query(sentence) for sentence in ("the [bank]", "of [bank]", "a [bank] of the river")]
-    assert name_senses(occurrences, [0, 0, 1]) == [("sense 1",), ("river",)]
-    assert name_senses(occurrences, [0, 0, 0]) == [()]
+    assert name_senses(occurrences, [0, 0, 1], model) == [("sense 1",), ("river",)]
+    assert name_senses(occurrences, [0, 0, 0], model) == [()]
 
 
 @pytest.mark.parametrize(

@@ -104,15 +104,6 @@ class CorpusIndex:
         """Raise InputError if it was built with another model."""
         _check_model(self.vectors, model, self.model_name or "the default model of another version")
 
-    def check_layers(self, layers: Sequence[LayerKey]) -> None:
-        """Raise InputError for a layer that was not indexed."""
-        for layer in layers:
-            if layer not in (0, *self.layers):
-                raise InputError(
-                    f"{self.folder} does not have the layer {layer}, only {', '.join(map(str, self.layers))} (and 0, "
-                    "the words without sentences); build another index for it."
-                )
-
     def open_files(self) -> None:
         """Open all files of the index; CheckpointError if one is damaged. Otherwise they are opened when needed."""
         with self._reraise_as_damaged():
@@ -124,8 +115,13 @@ class CorpusIndex:
     ) -> list[Neighbor]:
         """Return the occurrences nearest to a vector of length 1, best first.
 
-        `words` is "any", "same" (forms of `word`) or "other".
+        `words` is "any", "same" (forms of `word`) or "other". InputError if the layer was not indexed.
         """
+        if layer not in self.layers:
+            raise InputError(
+                f"{self.folder} does not have the layer {layer}, only {', '.join(map(str, self.layers))} (and 0, the "
+                "words without sentences); build another index for it."
+            )
         with self._reraise_as_damaged():
             mask = None
             if words != "any":

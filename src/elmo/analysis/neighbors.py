@@ -93,7 +93,6 @@ def find_neighbors(
         raise InputError(f"top_k is {top_k}; it must be at least 1.")
     if isinstance(corpus, CorpusIndex):
         on_spaces, keys = corpus.split_on_spaces, choose_layers(layers or corpus.layers, model)
-        corpus.check_layers(keys)
     else:
         reading = settings_for(model, reading)
         on_spaces, keys = reading.split_on_spaces, choose_layers(layers, model)
@@ -136,7 +135,7 @@ def _scan_texts(
     keys = [key for key in vectors if key != 0]
     best: dict[LayerKey, dict[Any, Neighbor]] = {key: {} for key in keys}  # by the place in an equal sentence
     cosines_of_words: dict[str, float] = {}
-    own_words = {word.casefold() for word in _words_of(query)}
+    query_words = {word.casefold() for word in _words_of(query)}
     num_occurrences = 0
     while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
         occurrences = [
@@ -144,7 +143,7 @@ def _scan_texts(
         ]
         num_occurrences += len(occurrences)
         new = {word for sentence in window for word in sentence.words} - cosines_of_words.keys()
-        if words := sorted(word for word in new if word.casefold() not in own_words):
+        if words := sorted(word for word in new if word.casefold() not in query_words):
             cosines = normalize(model.embed([words], layers=0)[0]) @ vectors[0]
             cosines_of_words.update(zip(words, cosines.tolist(), strict=True))
         if match != "any":

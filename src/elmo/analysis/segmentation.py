@@ -53,9 +53,9 @@ def is_function_word(run: Sequence[str]) -> bool:
     return run[0] in _FUNCTION or run[-1] in _FUNCTION
 
 
-def measure_cohesion(model: Elmo | None, sentences: Sequence[Sequence[str]]) -> list[Cohesion]:
-    """Return the cohesion of sentences of tokens, unknown without a model that predicts characters."""
-    if model is None or not model.tokenization.reads_characters or model.config.softmax is None:
+def measure_cohesion(model: Elmo, sentences: Sequence[Sequence[str]]) -> list[Cohesion]:
+    """Return the cohesion of sentences of tokens, unknown if the model does not predict characters."""
+    if not model.tokenization.reads_characters or model.config.softmax is None:
         return [Cohesion(words, None) for words in sentences]
     assert model.vocabulary is not None
     cohesions = []

@@ -57,9 +57,11 @@ class Sense:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
-        fitting = [{"word": word, "probability": round(share, 6)} for word, share in self.substitutes]
-        typical = [occurrence.to_dict() for occurrence in self.typical]
-        return {"num_occurrences": self.num_occurrences, "substitutes": fitting, "typical": typical}
+        return {
+            "num_occurrences": self.num_occurrences,
+            "substitutes": [{"word": word, "probability": round(share, 6)} for word, share in self.substitutes],
+            "typical": [occurrence.to_dict() for occurrence in self.typical],
+        }
 
 
 @dataclass(frozen=True)
@@ -121,18 +123,18 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
     # Equal sentences have equal vectors; repetition does not make a cluster, so each counts once.
     distinct, row_of = np.unique(normalize(vectors).round(5), axis=0, return_inverse=True)
     points = distinct - distinct.mean(axis=0)
-    one = Clusters(np.zeros(len(vectors), dtype=np.int64), None)
+    one_cluster = Clusters(np.zeros(len(vectors), dtype=np.int64), None)
     if num_clusters is not None and not 1 <= num_clusters <= len(points):
         raise InputError(
             f"{num_clusters} senses were requested, but there are {len(points)} different contexts; request 1 to "
             f"{len(points)}."
         )
     if num_clusters == 1 or (num_clusters is None and len(points) < FEWEST_OCCURRENCES):
-        return one
+        return one_cluster
     sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_ENOUGH_POINTS])]
     labels, silhouette = _cluster(sample, num_clusters)
     if num_clusters is None and silhouette < least_silhouette(len(sample)):
-        return one
+        return one_cluster
     if len(sample) < len(points):
         labels = _join_nearest(points, sample, labels)
     labels = labels[row_of.reshape(-1)]

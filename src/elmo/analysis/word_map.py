@@ -5,7 +5,7 @@ Senses are clusters, named by the words around them.
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,18 +93,16 @@ def map_senses(
     senses = tuple(find_clusters(vectors[keys[-1]], num_clusters=num_senses, seed=seed).labels.tolist())
     points = {key: _project(vectors[key]) for key in keys}
     last = points.pop(keys[-1])
-    points = {**{key: _rotate(own, last) for key, own in points.items()}, keys[-1]: last}
+    points = {**{key: _rotate(projected, last) for key, projected in points.items()}, keys[-1]: last}
     names = tuple(name_senses(occurrences, senses, model))
     return SenseMap(occurrences[0].word, tuple(occurrences), senses, names, points)
 
 
-def name_senses(
-    occurrences: Sequence[Occurrence], numbers: Sequence[int], model: Elmo | None = None
-) -> list[tuple[str, ...]]:
+def name_senses(occurrences: Sequence[Occurrence], numbers: Sequence[int], model: Elmo) -> list[tuple[str, ...]]:
     """Return words that name each sense: near its occurrences and rarer near the others; () for a single sense.
 
-    Words that occur several times come first. A `model` adds words that are more like the context of this sense
-    than like that of the others; without one, words that occur once are added. No two senses have the same name.
+    Words that occur several times come first, then those that are more like the context of this sense than like that
+    of the others. No two senses have the same name.
     """
     num_senses = max(numbers) + 1
     if num_senses == 1:
@@ -115,34 +113,36 @@ def name_senses(
     for sense in range(num_senses):
         inside = [words for words, number in zip(near, numbers, strict=True) if number == sense]
         outside = [words for words, number in zip(near, numbers, strict=True) if number != sense]
-        own, others = sum(inside, Counter()), sum(outside, Counter())
+        counts, counts_outside = sum(inside, Counter()), sum(outside, Counter())
         gains = {}
-        for word in own:
-            share, share_outside = own[word] / len(inside), (others[word] + 0.5) / (len(outside) + 1)
+        for word, count in counts.items():
+            share, share_outside = count / len(inside), (counts_outside[word] + 0.5) / (len(outside) + 1)
             gains[word] = share * math.log(share / share_outside)
-        alike = _compare_with_contexts(own, others, model)
+        margins = _compare_with_contexts(counts, counts_outside, model)
         ranked = sorted(
-            [word for word in own if gains[word] > 0] or own,  # of a large sense, no word may stand out
-            key=lambda word, own=own, gains=gains, alike=alike: (own[word] < 2, -gains[word], -alike[word]),
-        )
-        taken = {word for words in names for word in words}
-        words: list[str] = []
+            [word for word in counts if gains[word] > 0] or counts,  # of a large sense, no word may stand out
+            key=lambda word, counts=counts, gains=gains, margins=margins: (
+                counts[word] < 2, -gains[word], -margins[word]
+            ),
+        )  # fmt: skip
+        used = {word for name in names for word in name}
+        name: list[str] = []
         for word in ranked:
             # Pairs of Chinese characters overlap: after 存钱, 钱取 says nothing.
-            overlaps = script_of(word[0]) == "Han" and any(set(word) & set(chosen) for chosen in words)
-            if len(words) < _TYPICAL_WORDS and word not in taken and not overlaps:
-                words.append(word)
-        names.append(tuple(words) or (f"sense {sense + 1}",))
+            overlaps = script_of(word[0]) == "Han" and any(set(word) & set(chosen) for chosen in name)
+            if len(name) < _TYPICAL_WORDS and word not in used and not overlaps:
+                name.append(word)
+        names.append(tuple(name) or (f"sense {sense + 1}",))
     return names
 
 
-def _compare_with_contexts(own: Counter[str], others: Counter[str], model: Elmo | None) -> dict[str, float]:
-    """Return how much more like the own words each of them is than like the others, by layer 0."""
-    if model is None or not own or not others:
-        return dict.fromkeys(own, 0.0)
-    mine, theirs = (normalize(model.word_vectors(list(words))) for words in (own, others))
-    margins = mine @ (normalize(mine.mean(axis=0)) - normalize(theirs.mean(axis=0)))
-    return dict(zip(own, margins.tolist(), strict=True))
+def _compare_with_contexts(inside: Collection[str], outside: Collection[str], model: Elmo) -> dict[str, float]:
+    """Return how much more like the words of a sense each of them is than like those of the others, by layer 0."""
+    if not inside or not outside:
+        return dict.fromkeys(inside, 0.0)
+    vectors, vectors_outside = (normalize(model.word_vectors(list(words))) for words in (inside, outside))
+    margins = vectors @ (normalize(vectors.mean(axis=0)) - normalize(vectors_outside.mean(axis=0)))
+    return dict(zip(inside, margins.tolist(), strict=True))
 
 
 def _rotate(points: Array, target: Array) -> Array:
@@ -173,7 +173,7 @@ def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = 
                 )
                 continue
             for sense, name in enumerate(names):
-                rows = [row for row, own in enumerate(sense_map.senses) if own == sense]
+                rows = [row for row, number in enumerate(sense_map.senses) if number == sense]
                 axes.scatter(
                     *points[rows].T, s=44 if num_occurrences < 200 else 14, alpha=0.8, linewidths=0.7,
                     edgecolors="white", color=COLORS[sense % len(COLORS)], label=name,
