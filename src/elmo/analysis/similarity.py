@@ -92,7 +92,7 @@ def compare_sentences(
     model: Elmo, first: Sentence, second: Sentence, *, layers: Sequence[str | int] | None = None
 ) -> list[SimilarityMap]:
     """Compare every word of two sentences with each layer; by default "meaning", otherwise the average."""
-    keys = choose_layers(layers or [model.meaning_layers], model)
+    keys = choose_layers(layers or ["average" if model.context is None else "meaning"], model)
     words = read_sentences((first, second), model.tokenization)
     for name, sentence in zip(("first", "second"), words, strict=True):
         if not 1 <= len(sentence) <= MOST_WORDS:
