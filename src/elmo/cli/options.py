@@ -154,22 +154,11 @@ class ModelOptions(FilesOptions):
     precision: PrecisionChoice = None
     threads: Threads = None
 
-    def open(
-        self,
-        texts: Sequence[str] = (),
-        *,
-        default: str | None = None,
-        state: State = "zero",
-        num_threads: int | None = None,
-    ) -> "Elmo":
+    def open(self, texts: Sequence[str] = (), *, default: str | None = None, state: State = "zero") -> "Elmo":
         """Open the model; without --model the default, or else the one for the script of the user's texts."""
-        return self.open_named(
-            self.model or default or choose_model(texts),
-            device=self.device,
-            state=state,
-            precision=self.precision or "auto",
-            num_threads=num_threads or self.threads,
-        )
+        name = self.model or default or choose_model(texts)
+        precision = self.precision or "auto"
+        return self.open_named(name, device=self.device, state=state, precision=precision, num_threads=self.threads)
 
 
 @dataclass(frozen=True)

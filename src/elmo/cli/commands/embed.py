@@ -1,6 +1,6 @@
 """`elmo embed`: text -> the vectors of its words. `elmo encode`: text -> one vector per sentence."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -89,7 +89,7 @@ class VectorOptions(ModelOptions):
         on_ray = self.engine == "ray"
         requested = (None, None) if on_ray else (self.workers, self.threads)
         num_workers, num_threads = share_threads(*requested, on_cpu=self.device == "cpu")
-        model = self.open(num_threads=num_threads, state=self.state)
+        model = replace(self, threads=num_threads).open(state=self.state)
         with resumable():
             vectors = embed_files(
                 model, files, output, settings, input_format=self.input_format, on_error=self.on_error,

@@ -46,12 +46,10 @@ def bench(
     if json:
         print(to_json({"num_threads": elmo.num_threads, "measurements": measurements}))
         return
-    rows = [list(map(translate, ("precision", "at once", "words/s", "ms", "cached")))]
-    for row in measurements:
-        rate = f"{row['words_per_second']:,.0f}"
-        cells = [row["precision"], f"{row['at_once']:,}", rate, f"{row['milliseconds']:.2f}", f"{row['hit_rate']:.0%}"]
-        rows.append(cells)
-    print("\n".join(align_rows(rows)))
+    titles = ("precision", "at once", "words/s", "ms", "cached")
+    formats = ("{precision}", "{at_once:,}", "{words_per_second:,.0f}", "{milliseconds:.2f}", "{hit_rate:.0%}")
+    cells = [[form.format(**measured) for form in formats] for measured in measurements]
+    print("\n".join(align_rows([list(map(translate, titles)), *cells])))
     print(translate("ms: milliseconds per call (median); cached: words found in the word cache"))
 
 
