@@ -175,7 +175,7 @@ def train(
 
     reuse_large_blocks()
     if resume is not None:
-        options.check_resume("--json", "--threads")
+        options.check_resume("--json")
         with resumable(lambda: _resuming(resume)):
             return _report(tasks.resume(resume, show_progress_bar=True), as_json=as_json)
     if family is None or train is None or output is None:
