@@ -43,7 +43,7 @@ def test_no_command_gives_help_but_is_a_mistake(run: Run):
         (["embde"], "No such command 'embde'. Did you mean 'embed'? See elmo --help."),
         (["static", "corpus", "--xyz", "8"], "No such option '--xyz'. See elmo static --help."),
         (["convert", "in"], "Missing argument 'OUT'. See elmo convert --help."),
-        (["embed", "--layers"], "Option '--layers' requires an argument."),
+        (["embed", "--layers"], "Option '--layers' requires an argument. See elmo embed --help."),
         (["substitutes", "a", "--top-k", "one"], "Invalid value for '--top-k'"),
         (["embed", "--text", "I", "--state", "keep"], "'keep' is not one of 'zero', 'carry'"),
     ],

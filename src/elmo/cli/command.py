@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Union, get_args, get_origin
 
 import click
-from click.core import ParameterSource
+from click.core import ParameterSource, augment_usage_errors
 
 from elmo.cli.terminal import wrap
 from elmo.language import translate
@@ -158,7 +158,9 @@ class HelpPage:
 
 
 class _Command(HelpPage, click.Command):
-    pass
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with augment_usage_errors(ctx):  # so that a missing value is reported with the name of the command
+            return super().parse_args(ctx, args)
 
 
 class _Argument(click.Argument):

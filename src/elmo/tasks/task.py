@@ -133,7 +133,9 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
     """Read what write_task wrote; CheckpointError for anything else."""
     folder = current_folder(folder)
     if not (folder / TASK_FILE).is_file():
-        raise CheckpointError(f"{folder} is not a trained task: it has no {TASK_FILE}.")
+        raise CheckpointError(
+            f"{folder} is not a trained task: it has no {TASK_FILE}; name a folder that elmo task train wrote."
+        )
     try:
         content = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
         listed = json.loads((folder / WORDS_FILE).read_text(encoding="utf-8"))
