@@ -25,7 +25,7 @@ from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import Span, normalize
 from elmo.inference.embedder import Embedder, keep
 from elmo.inference.layers import Comparison, LayerChoice, Layers, cosine
-from elmo.inference.runtime import Precision, Runtime, keeps_int8, open_runtime, remember_check
+from elmo.inference.runtime import Precision, keeps_int8, open_runtime, remember_check
 from elmo.inference.scoring import SentenceScore
 from elmo.inference.substitution import Substitute, find_substitutes
 from elmo.inference.words import DEFAULT_BYTES, CacheInfo
@@ -94,7 +94,7 @@ class Elmo:
 
     def _open(self) -> None:
         settings, checkpoint = self._settings, self._checkpoint
-        runtime = open_runtime(
+        self._runtime = open_runtime(
             checkpoint.config,
             checkpoint.weights,
             device=settings["device"],
@@ -104,7 +104,7 @@ class Elmo:
             cache_bytes=settings["cache_bytes"],
             keeps_int8=self._keeps_int8,
         )
-        self._embedder = Embedder(checkpoint, runtime, self._indexer, self.vocabulary)
+        self._embedder = Embedder(checkpoint, self._runtime, self._indexer, self.vocabulary)
 
     def __getstate__(self) -> dict[str, Any]:
         # What the runtime holds belongs to this process; a copy opens its own, and starts from a zero state.
@@ -188,11 +188,6 @@ class Elmo:
     def context(self) -> ContextConfig | None:
         """The settings of the context layer, if the model has one; elmo.fuse adds one."""
         return None if self._checkpoint.context is None else self._checkpoint.context.config
-
-    @property
-    def _runtime(self) -> Runtime:
-        """What runs the language model without gradients; layers on this model share it."""
-        return self._embedder.runtime
 
     @property
     def device(self) -> str:
@@ -478,10 +473,10 @@ class Elmo:
         sentence_a: Sentence,
         sentence_b: Sentence,
         *,
-        index_a: WordIndex | None = None,
-        index_b: WordIndex | None = None,
         layers: Layers | None = None,
         split_on_spaces: bool = False,
+        index_a: WordIndex | None = None,
+        index_b: WordIndex | None = None,
     ) -> Comparison:
         """Return the cosine of two words in their sentences together with their cosine in each layer."""
         layers = "auto" if layers is None else layers

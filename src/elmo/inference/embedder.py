@@ -43,7 +43,7 @@ class Embedder:
     def __init__(
         self, checkpoint: Checkpoint, runtime: Runtime, indexer: Indexer, vocabulary: Vocabulary | None
     ) -> None:
-        self.runtime, self._config, self._indexer = runtime, checkpoint.config, indexer
+        self._runtime, self._config, self._indexer = runtime, checkpoint.config, indexer
         self._vocabulary, self._sentence = vocabulary, checkpoint.sentence
         self.table: StaticTable | None = None
         if checkpoint.context is not None:
@@ -51,7 +51,7 @@ class Embedder:
 
     @cached_property
     def _meaning(self) -> Meaning:
-        return Meaning(self._require_table(), self._vocabulary, self.runtime)
+        return Meaning(self._require_table(), self._vocabulary, self._runtime)
 
     @cached_property
     def _head(self) -> SentenceEncoder:
@@ -66,7 +66,7 @@ class Embedder:
 
     def choose(self, layers: Layers) -> LayerChoice:
         """Turn what was asked for into a choice of layers."""
-        return choose_layers(layers, self.runtime.num_layers, has_context=self.table is not None)
+        return choose_layers(layers, self._runtime.num_layers, has_context=self.table is not None)
 
     def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Pooling:
         """Return the pooling to use if this one is asked for, never "auto"; InputError if it cannot be used."""
@@ -110,7 +110,7 @@ class Embedder:
     def _pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None) -> Iterable[CharBatch]:
         """Return batches of sentences of similar length."""
         # Carried state belongs to rows, so those sentences are one batch in the order given.
-        if self.runtime.carries_state:
+        if self._runtime.carries_state:
             return [self._indexer.batch(sentences)] if sentences else []
         budget = batch_size or SENTENCES_PER_BATCH
         return pack(sentences, self._indexer, token_budget=TOKENS_PER_BATCH, sentence_budget=budget)
@@ -153,7 +153,7 @@ class Embedder:
     def _embed_batch(self, batch: CharBatch, choice: LayerChoice) -> list[Array]:
         if choice.with_context:
             return self._find_meanings(batch, choice)
-        rows = self.runtime.embed(batch, choice)
+        rows = self._runtime.embed(batch, choice)
         lengths = batch.lengths if batch.groups is None else batch.groups.lengths
         ends = np.cumsum(lengths).tolist()
         arrays = [
@@ -167,7 +167,7 @@ class Embedder:
         self, batch: CharBatch, choice: LayerChoice, spans: Sequence[Sequence[Span]] | None = None
     ) -> list[Array]:
         """Return the vectors of "meaning" of the words, or of phrases, of each sentence of a batch."""
-        top = self.runtime.embed(replace(batch, groups=None), choice)
+        top = self._runtime.embed(replace(batch, groups=None), choice)
         return self._meaning.vectors(batch, top[:, 0], spans)
 
     def embed_spans(
@@ -191,12 +191,12 @@ class Embedder:
 
     def score(self, sentences: Sequence[Sequence[str]]) -> list[SentenceScore]:
         """Return how well the tokens of sentences are predicted."""
-        softmaxes, vocabulary = require_softmax(self.runtime.softmaxes, self._vocabulary)
+        softmaxes, vocabulary = require_softmax(self._runtime.softmaxes, self._vocabulary)
         tokens = self._read_tokens(sentences)
 
         def score_batch(batch: CharBatch) -> list[SentenceScore]:
             rows = [tokens[number] for number in batch.order]
-            return score_sentences(softmaxes, vocabulary, rows, self.runtime.predict(batch))
+            return score_sentences(softmaxes, vocabulary, rows, self._runtime.predict(batch))
 
         return self._run(tokens, score_batch)
 
@@ -255,7 +255,7 @@ class Embedder:
         vectors = np.zeros((len(words), self._config.encoder.output_dim), dtype=np.float32)
         for start in range(0, len(words), WORDS_AT_ONCE):
             batch = self._indexer.batch([words[start : start + WORDS_AT_ONCE]])
-            rows = self.runtime.encode_words(batch)[batch.word_index[0]]
+            rows = self._runtime.encode_words(batch)[batch.word_index[0]]
             rows = rows if batch.groups is None else batch.groups.average(rows)
             vectors[start : start + len(rows) - 2] = rows[1:-1]
         return vectors

@@ -15,15 +15,7 @@ from elmo.inference.scoring import Softmaxes
 from elmo.inference.workers import ForkSafeLock
 from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.library import align, find_library
-from elmo.kernels.meaning import (
-    Candidates,
-    Lists,
-    MeaningInputs,
-    MeaningSettings,
-    Tokens,
-    find_meanings,
-    find_nearest,
-)
+from elmo.kernels.meaning import Candidates, Lists, MeaningInputs, MeaningSettings, Tokens, find_meanings, find_nearest
 from elmo.text.batch import CharBatch
 from elmo.text.vocabulary import Vocabulary
 
@@ -123,16 +115,14 @@ class _CandidateLists:
         """`factors` and `offsets` (C,) turn dot products of softmax rows into the scores of words."""
         self.words, self._factors, self._offsets = words, factors, offsets
         self._num_candidates, self._relatedness = min(num_candidates, len(factors)), relatedness
-        self._clear()
+        self._clear(_MOST_LISTS)
 
-    def _clear(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
-        self._lists = self._allocate(1024)
-
-    def _allocate(self, capacity: int) -> Lists:
+    def _clear(self, capacity: int) -> None:
+        """Begin new arrays, because calls under way keep the old ones; their memory is taken as they are filled."""
         size, dim = (capacity, self._num_candidates), self.words.vectors.shape[1]
         floats = (np.empty(shape, np.float32) for shape in (size, size, (capacity, dim)))
-        return Lists(np.empty(size, np.uint16), *floats)
+        self._numbers: dict[Hashable, int] = {}
+        self._lists = Lists(np.empty(size, np.uint16), *floats)
 
     def find(self, keys: Sequence[Hashable], tokens: Tokens) -> tuple[Ids, Lists]:
         """Return the number of each token's list, -1 for a key of NO_ROW, and all lists."""
@@ -140,21 +130,15 @@ class _CandidateLists:
         missing = {key: token for token, (key, number) in enumerate(zip(keys, numbers, strict=True)) if number is None}
         missing.pop(NO_ROW, None)
         if missing:
-            if len(self._numbers) + len(missing) > _MOST_LISTS:
-                self._clear()
+            if len(self._numbers) + len(missing) > len(self._lists.priors):
                 missing = {key: token for token, key in enumerate(keys) if key != NO_ROW}
+                self._clear(max(_MOST_LISTS, len(missing)))
             self._add(missing, tokens)
             numbers = list(map(self._numbers.get, keys))
         return np.array([-1 if number is None else number for number in numbers], dtype=np.int64), self._lists
 
     def _add(self, missing: dict[Hashable, int], tokens: Tokens) -> None:
         first, last = len(self._numbers), len(self._numbers) + len(missing)
-        if last > len(self._lists.priors):
-            # Calls under way keep the smaller arrays.
-            larger = self._allocate(max(last, 2 * len(self._lists.priors)))
-            for name, array in vars(larger).items():
-                array[:first] = getattr(self._lists, name)[:first]
-            self._lists = larger
         chosen = np.array(list(missing.values()))
         nearest, cosines = find_nearest(
             find_library(), self.words, tokens.vectors[chosen], tokens.scales[chosen], self._num_candidates

@@ -312,9 +312,14 @@ def open_runtime(
         device = _find_best_device()
     if device == "cpu" and isinstance(config.encoder, EncoderConfig):
         return CpuRuntime(config, weights, precision=precision, keeps_int8=keeps_int8, **settings)
-    reason = f"device={device!r}" if device != "cpu" else "A Transformer encoder"
-    make = import_learning("elmo.device", reason).TorchRuntime
-    runtime: Runtime = make(config, weights, device=device, precision=precision, **settings)
+    try:
+        torch_side = importlib.import_module("elmo.device")  # by name: nothing of this half imports torch by itself
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        purpose = f"device={device!r}" if device != "cpu" else "A Transformer encoder"
+        raise ConfigError(f"{purpose} needs torch: {install_command('torch')}") from error
+    runtime: Runtime = torch_side.TorchRuntime(config, weights, device=device, precision=precision, **settings)
     return runtime
 
 
@@ -324,13 +329,3 @@ def _find_best_device() -> str:
         return str(importlib.import_module("elmo.device").open_device("auto"))
     except ModuleNotFoundError:
         return "cpu"
-
-
-def import_learning(name: str, purpose: str) -> Any:
-    """Import a module that needs torch, by name: nothing of this half imports torch when it is imported."""
-    try:
-        return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] != "torch":
-            raise
-        raise ConfigError(f"{purpose} needs torch: {install_command('torch')}") from error

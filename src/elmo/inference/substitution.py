@@ -62,8 +62,9 @@ def find_substitutes(
     softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
         raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
-    gap = _Gap(runtime, indexer, vocabulary, softmaxes, tokens, span, table)
-    excluded = _list_excluded(vocabulary, tokens[slice(*span)], punctuation)
+    start, end = span
+    gap = _Gap(runtime, indexer, vocabulary, softmaxes, table, tokens[:start], tokens[start:end], tokens[end:])
+    excluded = _list_excluded(vocabulary, gap.here, punctuation)
     runs: Sequence[Sequence[int]]
     if indexer.tokenization.reads_characters:
         runs, scores = gap.score_runs(excluded, max(_BEAM, top_k + 1), same_word=same_word)
@@ -134,36 +135,32 @@ def _list_excluded(vocabulary: Vocabulary, here: Sequence[str], punctuation: boo
     return np.concatenate(excluded)
 
 
+@dataclass(frozen=True)
 class _Gap:
-    """A sentence with a span of tokens, in place of which others are scored."""
+    """A sentence with a span of tokens `here`, in place of which others are scored."""
 
-    def __init__(
-        self,
-        runtime: Runtime,
-        indexer: Indexer,
-        vocabulary: Vocabulary,
-        softmaxes: Softmaxes,
-        tokens: Sequence[str],
-        span: tuple[int, int],
-        table: StaticTable | None,
-    ) -> None:
-        self._runtime, self._indexer, self._vocabulary = runtime, indexer, vocabulary
-        self._softmaxes, self._table = softmaxes, table
-        self._before, self._here, self._after = tokens[: span[0]], tokens[slice(*span)], tokens[span[1] :]
+    runtime: Runtime
+    indexer: Indexer
+    vocabulary: Vocabulary
+    softmaxes: Softmaxes
+    table: StaticTable | None
+    before: Sequence[str]
+    here: Sequence[str]
+    after: Sequence[str]
 
     def spell(self, run: Sequence[int]) -> list[str]:
         """Return the tokens with these ids."""
-        return [self._vocabulary.words[number] for number in run]
+        return [self.vocabulary.words[number] for number in run]
 
     def score_words(self, excluded: npt.NDArray[np.int64], *, same_word: bool) -> npt.NDArray[np.float64]:
         """Return the scores (V,) of all words in place of the first token of the span, -inf for excluded ones."""
-        vocabulary, softmaxes, here = self._vocabulary, self._softmaxes, self._here[0]
-        left_to_right, right_to_left = self._predict([[*self._before, *self._here, *self._after]])
+        vocabulary, softmaxes, here = self.vocabulary, self.softmaxes, self.here[0]
+        left_to_right, right_to_left = self._predict([[*self.before, *self.here, *self.after]])
         related = None
-        if self._table is not None and not is_punctuation(here):
-            related = _relate(self._table, vocabulary, [here])
+        if self.table is not None and not is_punctuation(here):
+            related = _relate(self.table, vocabulary, [here])
         # The second predicts the begin of the sentence too, before the first word.
-        index = len(self._before)
+        index = len(self.before)
         scores = -(1.0 if related is None else _FREQUENCY) * vocabulary.log_frequencies()
         scores += softmaxes[0].log_probabilities(left_to_right[:, index])[0]
         scores += softmaxes[1].log_probabilities(right_to_left[:, index + 1])[0]
@@ -190,7 +187,7 @@ class _Gap:
         cosines of a run to the word count as well: those of mean static vectors, and of the top layer in the
         sentence.
         """
-        vocabulary, table, here = self._vocabulary, self._table, list(self._here)
+        vocabulary, table, here = self.vocabulary, self.table, list(self.here)
         frequencies = vocabulary.log_frequencies()
         related = np.zeros(len(vocabulary)) if table is None else _relate(table, vocabulary, here)
         filled: dict[tuple[int, ...], None] = {}
@@ -199,7 +196,7 @@ class _Gap:
             for _ in here:
                 states = self._predict_next([run for _, run in beam], direction)
                 # Half of a token's frequency is divided out here, because half of the score is considered.
-                scores = self._softmaxes[direction].log_probabilities(states) - frequencies / 2
+                scores = self.softmaxes[direction].log_probabilities(states) - frequencies / 2
                 scores += _BEAM_RELATEDNESS / (2 * len(here)) * related
                 scores[:, excluded] = -np.inf
                 scores += np.array([score for score, _ in beam])[:, None]
@@ -229,19 +226,19 @@ class _Gap:
         """Return the states (N, D) that predict the next token of each run, from the left (0) or the right (1)."""
         # Neither direction knows what follows, so only what it has read is given to it.
         if direction == 0:
-            return self._predict([[*self._before, *self.spell(run)] for run in runs])[0][:, -1]
-        return self._predict([[*self.spell(run), *self._after] for run in runs])[1][:, 0]
+            return self._predict([[*self.before, *self.spell(run)] for run in runs])[0][:, -1]
+        return self._predict([[*self.spell(run), *self.after] for run in runs])[1][:, 0]
 
     def _compare_runs(self, runs: Sequence[tuple[int, ...]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
         """Return each run's log probability (N,) by both directions, and its top-layer cosine to the word."""
-        spelled = [self._here, *map(self.spell, runs)]
-        states = self._predict([[*self._before, *run, *self._after] for run in spelled])
-        first, last = len(self._before), len(self._before) + len(self._here)
+        spelled = [self.here, *map(self.spell, runs)]
+        states = self._predict([[*self.before, *run, *self.after] for run in spelled])
+        first, last = len(self.before), len(self.before) + len(self.here)
         words = np.array(runs, dtype=np.int64)
         # The second direction predicts the begin of the sentence too, before the first token.
         windows = (states[0][1:, first:last], states[1][1:, first + 1 : last + 1])
         total = np.zeros(len(runs))
-        for softmax, window in zip(self._softmaxes, windows, strict=True):
+        for softmax, window in zip(self.softmaxes, windows, strict=True):
             scores = softmax.score(window.reshape(-1, window.shape[2]), words.reshape(-1))
             total += scores.reshape(words.shape).sum(axis=1)
         tops = np.concatenate([states[0][:, first + 1 : last + 1], states[1][:, first:last]], axis=2).mean(axis=1)
@@ -249,4 +246,4 @@ class _Gap:
         return total, (tops[1:] @ tops[0]).astype(np.float64)
 
     def _predict(self, rows: Sequence[Sequence[str]]) -> tuple[Array, Array]:
-        return self._runtime.predict(self._indexer.batch(rows))
+        return self.runtime.predict(self.indexer.batch(rows))
