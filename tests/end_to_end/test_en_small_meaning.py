@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from elmo import Elmo
-from elmo.checkpoint.folder import check_content_hash, content_hash
+from elmo.checkpoint.folder import check_hashes, content_hash
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "src/elmo/models/en-small"
@@ -63,5 +63,5 @@ def test_sentences_about_the_same_are_nearer(model):
 
 def test_the_packaged_files_are_whole_and_small(model):
     checkpoint = model.checkpoint()
-    check_content_hash(FOLDER, content_hash(checkpoint.weights), checkpoint.context)
+    check_hashes(FOLDER, checkpoint, content_hash(checkpoint.weights))
     assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 40_000_000

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError, fuse
 from elmo.checkpoint.checkpoint import fingerprint as bilm_hash
-from elmo.checkpoint.folder import check_content_hash, content_hash, read_folder
+from elmo.checkpoint.folder import check_hashes, content_hash, read_folder
 from elmo.config import ContextConfig
 from elmo.fusion.static_vectors import StaticVectors
 from tests.checkpoint import bilm_files, manylangs_files
@@ -197,7 +197,7 @@ def test_damage_to_the_context_layer_is_found(fused_model, tmp_path):
     path.write_bytes(changed)
     opened = read_folder(folder)
     with pytest.raises(CheckpointError, match=r"context.safetensors.* is damaged"):
-        check_content_hash(folder, content_hash(opened.weights), opened.context)
+        check_hashes(folder, opened, content_hash(opened.weights))
     path.write_bytes(whole[:100])
     with pytest.raises(CheckpointError, match="is not a complete safetensors file"):
         read_folder(folder)

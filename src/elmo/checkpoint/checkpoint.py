@@ -47,7 +47,6 @@ class Checkpoint:
     origin: Mapping[str, str] = field(default_factory=dict)  # where it came from: format, source
     word_counts: tuple[int, ...] | None = None  # of each word of the vocabulary in the training text
     card: str | None = None  # README.md: what the model is, and the license of its weights
-    storage: Storage = "float32"  # how the weights were stored
     context: ContextLayer | None = None  # independent of the network
     aliases: Mapping[str, str] = field(default_factory=dict)  # tokens that the model takes for others
     sentence: SentenceHead | None = None
@@ -62,6 +61,11 @@ class Checkpoint:
             )
         if self.sentence is not None:
             self.sentence.check(self.config, self.context.config.dim if self.context is not None else 0)
+
+    @property
+    def storage(self) -> Storage:
+        """How the weights are stored in the file that they come from; weights in memory are float32."""
+        return self.weights.storage if isinstance(self.weights, StoredWeights) else "float32"
 
     def indexer(self, *, literal_boundaries: bool = False) -> Indexer:
         """Return the indexer that turns words into this model's ids.

@@ -26,12 +26,9 @@ from elmo.text.vocabulary import format_lines
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "weights.safetensors", "README.md"
 VOCABULARY_FILE, CHARACTERS_FILE = "vocabulary.txt", "characters.txt"
-COUNTS_FILE, ALIASES_FILE = "word_counts.txt", "aliases.txt"
-CONTEXT_FILE, CONTEXT_WORDS_FILE, SENTENCE_FILE = "context.safetensors", "context.txt", "sentence.safetensors"
-FILES = (
-    CONFIG_FILE, WEIGHTS_FILE, VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, ALIASES_FILE, CONTEXT_FILE,
-    CONTEXT_WORDS_FILE, SENTENCE_FILE,
-)  # fmt: skip
+COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE = "word_counts.txt", "aliases.txt", "context.txt"
+_LISTS = (VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE)
+FILES = (CONFIG_FILE, WEIGHTS_FILE, *_LISTS, "context.safetensors", "sentence.safetensors")
 FORMAT_NAME, FORMAT_VERSION = "modern-elmo", 4
 
 
@@ -57,29 +54,27 @@ def read_folder(folder: Path) -> Checkpoint:
                 f"{path} has no valid {name!r}; an object was expected: save or copy the model again."
             )
     weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
+    lists = {name: _read_list(folder / name, header["lists"][name]) for name in _LISTS if name in header["lists"]}
     context = sentence = None
     if "context" in header:
-        settings, arrays = _read_component(folder, header, "context", CONTEXT_FILE)
-        words = _read_list(folder, header, CONTEXT_WORDS_FILE) or ()
-        context = ContextLayer(ContextConfig.from_dict(settings), words, arrays)
+        settings, arrays = _read_component(folder, header, "context")
+        context = ContextLayer(ContextConfig.from_dict(settings), lists.get(CONTEXT_WORDS_FILE, ()), arrays)
     if "sentence" in header:
-        settings, arrays = _read_component(folder, header, "sentence", SENTENCE_FILE)
+        settings, arrays = _read_component(folder, header, "sentence")
         sentence = SentenceHead(SentenceConfig.from_dict(settings), arrays)
-    counts = _read_list(folder, header, COUNTS_FILE)
     try:
-        word_counts = None if counts is None else tuple(map(int, counts))
-        aliases = dict(line.split(" ") for line in _read_list(folder, header, ALIASES_FILE) or ())
+        word_counts = tuple(map(int, lists[COUNTS_FILE])) if COUNTS_FILE in lists else None
+        aliases = dict(line.split(" ") for line in lists.get(ALIASES_FILE, ()))
     except ValueError as error:
         raise CheckpointError(f"{folder} has damaged word counts or aliases ({error}); get the model again.") from error
     return Checkpoint(
         config=ModelConfig.from_dict(header["model"]),
         weights=weights,
-        vocabulary=_read_list(folder, header, VOCABULARY_FILE),
-        characters=_read_list(folder, header, CHARACTERS_FILE),
+        vocabulary=lists.get(VOCABULARY_FILE),
+        characters=lists.get(CHARACTERS_FILE),
         origin={name: str(value) for name, value in header["origin"].items()},
         word_counts=word_counts,
         card=read_card(folder / CARD_FILE),
-        storage=weights.storage,
         context=context,
         aliases=aliases,
         sentence=sentence,
@@ -126,20 +121,19 @@ def writing_model(checkpoint: Checkpoint, folder: Path, replaces: Collection[str
         raise CheckpointError(f"The model could not be saved to {folder}: {error}.") from error
 
 
-def check_content_hash(
-    folder: Path, weights_hash: str, context: ContextLayer | None = None, sentence: SentenceHead | None = None
-) -> None:
-    """Compare the hashes of what was read with the recorded ones, if a folder is in our format."""
+def check_hashes(folder: Path, checkpoint: Checkpoint, weights_hash: str) -> None:
+    """Compare the hashes of what was read with the recorded ones, if a folder is in our format.
+
+    `weights_hash` is the content hash of the weights.
+    """
     folder = current_folder(folder)
     if not is_model_folder(folder):
         return
     header = read_json(folder / CONFIG_FILE)
-    checked = [(WEIGHTS_FILE, weights_hash, header["content_hash"])]
-    if context is not None:
-        checked.append((CONTEXT_FILE, context.content_hash(), header["context"]["content_hash"]))
-    if sentence is not None:
-        checked.append((SENTENCE_FILE, sentence.content_hash(), header["sentence"]["content_hash"]))
-    for file_name, actual, recorded in checked:
+    hashes = [(WEIGHTS_FILE, weights_hash, header["content_hash"])]
+    for name, component in list_components(checkpoint).items():
+        hashes.append((f"{name}.safetensors", component.content_hash(), header[name]["content_hash"]))
+    for file_name, actual, recorded in hashes:
         if actual != recorded:
             raise CheckpointError(
                 f"{folder / file_name} is damaged (checksum mismatch): its content hash is {actual}, but "
@@ -152,35 +146,33 @@ def write_json(path: Path, value: object) -> None:
     replace_file(path, f"{json.dumps(value, indent=2, ensure_ascii=False)}\n".encode())
 
 
-def _read_list(folder: Path, header: Mapping[str, Any], name: str) -> tuple[str, ...] | None:
-    """Return the entries of a text file, one per line, or None if the model has none; check the recorded hash."""
-    if name not in header["lists"]:
-        return None
-    entries, sha256 = read_lines(folder / name)
-    if header["lists"][name] != sha256:
+def _read_list(path: Path, recorded_hash: object) -> tuple[str, ...]:
+    """Return the entries of a text file, one per line."""
+    entries, sha256 = read_lines(path)
+    if sha256 != recorded_hash:
         raise CheckpointError(
-            f"{folder / name} does not belong to the {CONFIG_FILE} beside it (its SHA-256 is {sha256}, but "
-            f"{header['lists'][name]} was recorded); save or copy the model again."
+            f"{path} does not belong to the {CONFIG_FILE} beside it (its SHA-256 is {sha256}, but {recorded_hash} was "
+            "recorded); save or copy the model again."
         )
     return tuple(entries)
 
 
-def _read_component(folder: Path, header: Mapping[str, Any], name: str, file_name: str) -> tuple[Any, dict[str, Array]]:
+def _read_component(folder: Path, header: Mapping[str, Any], name: str) -> tuple[Any, dict[str, Array]]:
     """Return the settings and the arrays of a component."""
     described = header[name]
     if not isinstance(described, dict) or set(described) != {"content_hash", "settings"}:
         raise CheckpointError(
             f"{folder / CONFIG_FILE} has the {name} {described!r:.80}; settings and content_hash were expected."
         )
-    return described["settings"], _read_arrays(folder / file_name, described["content_hash"])
+    return described["settings"], _read_arrays(folder / f"{name}.safetensors", described["content_hash"])
 
 
-def _read_arrays(path: Path, expected_hash: object) -> dict[str, Array]:
+def _read_arrays(path: Path, recorded_hash: object) -> dict[str, Array]:
     arrays, metadata = read_tensors(path)
-    if metadata.get("content_hash") != expected_hash:
+    if metadata.get("content_hash") != recorded_hash:
         raise CheckpointError(
             f"{path.parent / CONFIG_FILE} and {path.name} come from different saves (content hashes "
-            f"{expected_hash} and {metadata.get('content_hash')}); save or copy the model again."
+            f"{recorded_hash} and {metadata.get('content_hash')}); save or copy the model again."
         )
     return arrays
 

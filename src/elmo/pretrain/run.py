@@ -21,7 +21,7 @@ import torch.distributed as dist
 from torch import nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import check_content_hash, read_folder, write_folder
+from elmo.checkpoint.folder import check_hashes, read_folder, write_folder
 from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder, list_checkpoints
 from elmo.checkpoint.weights import content_hash
 from elmo.config import SoftmaxConfig
@@ -324,7 +324,7 @@ def read_model(folder: Path) -> Checkpoint:
     """Return the model of a checkpoint."""
     with _reading(folder):
         model = read_folder(folder)
-        check_content_hash(folder, content_hash(model.weights))
+        check_hashes(folder, model, content_hash(model.weights))
     return model
 
 

@@ -51,7 +51,7 @@ def _describe(files: FilesOptions, name: str) -> dict[str, Any]:
 
     if name in list_taggers() and not Path(name).exists():
         return describe_tagger(name)
-    from elmo.checkpoint.folder import check_content_hash
+    from elmo.checkpoint.folder import check_hashes
     from elmo.checkpoint.open import is_archive
     from elmo.checkpoint.source import find_model
 
@@ -63,7 +63,7 @@ def _describe(files: FilesOptions, name: str) -> dict[str, Any]:
     if is_archive(path):
         facts["format"] = "zip"
     elif files.format in (None, "elmo"):
-        check_content_hash(path, facts["content_hash"], checkpoint.context, checkpoint.sentence)
+        check_hashes(path, checkpoint, facts["content_hash"])
     return facts
 
 
