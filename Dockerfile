@@ -1,4 +1,4 @@
-# `elmo serve` with both embedded models, for amd64 and arm64: docker build -t modern-elmo .
+# `elmo serve` with both included models, for amd64 and arm64: docker build -t modern-elmo .
 #   docker run --rm -p 8600:8600 --read-only --cap-drop ALL --security-opt no-new-privileges modern-elmo
 # SENSES=yes adds scikit-learn and SciPy, 150 MB that only the map of senses needs.
 FROM python:3.13-slim AS build

@@ -26,7 +26,7 @@ _LIMITS = ("max_body_bytes", "max_words", "max_values", "max_seconds")
 
 @router.post("/v1/embeddings")
 async def encode_texts(body: schemas.EmbeddingsRequest, service: ServiceOf) -> JsonResponse:
-    """Return the vector of each text, as OpenAI's clients ask for it."""
+    """Return one vector per text, in the format of OpenAI's embeddings API."""
     model = service.served.model(body.model, body.input)
     dim = model.elmo.sentence_shape()[0]
     if body.dimensions not in (None, dim):
@@ -48,9 +48,10 @@ async def encode_texts(body: schemas.EmbeddingsRequest, service: ServiceOf) -> J
 
 @router.post("/embed")
 async def embed_sentences(body: schemas.EmbedRequest, service: ServiceOf) -> JsonResponse:
-    """Return the vectors of words in their sentences, by any layer or mix of layers.
+    """Return the vectors of words in their sentences, from any layer or mix of layers.
 
-    `sentences` has for each one its `words` (text, start, end), and its `vectors`, nested lists or base64 of `shape`.
+    Each of `sentences` has its `words` (text, start, end), and their `vectors`: nested lists, or base64 of an array of
+    `shape`.
     """
     model = service.served.model(body.model, body.sentences)
     layers: Any = body.layers
@@ -81,9 +82,9 @@ async def embed_sentences(body: schemas.EmbedRequest, service: ServiceOf) -> Jso
 
 @router.post("/similarity")
 async def compare_words(body: schemas.SimilarityRequest, service: ServiceOf) -> JsonResponse:
-    """Return the `cosine` of a word in one sentence and a word in another, and `cosine_by_layer`.
+    """Return the `cosine` of two words in their sentences, and their `cosine_by_layer`.
 
-    Layer 0 does not see the sentences.
+    Layer 0 does not depend on the sentences.
     """
     model = service.served.model(body.model, [body.sentence_a, body.sentence_b])
     layers: Any = body.layers
@@ -104,7 +105,7 @@ async def compare_words(body: schemas.SimilarityRequest, service: ServiceOf) -> 
 async def find_substitutes(body: schemas.SubstitutesRequest, service: ServiceOf) -> JsonResponse:
     """Return words that would fit in place of one, best first.
 
-    Each of `substitutes` has `word` and `log_probability`, the log of its share among the words considered.
+    Each of `substitutes` has a `word` and its `log_probability` among the words considered.
     """
     model = service.served.model(body.model, [body.sentence])
     ((words, span),) = await service.locate_words(model.elmo, ("sentence", body.sentence, body.index))
@@ -121,8 +122,8 @@ async def find_substitutes(body: schemas.SubstitutesRequest, service: ServiceOf)
 async def score_sentences(body: schemas.ScoreRequest, service: ServiceOf) -> JsonResponse:
     """Return how well the language model predicts each word.
 
-    `sentences` has for each one `perplexity`, and natural log probabilities: one per word in `left_to_right` and
-    `right_to_left`, and `end` and `begin` of its boundaries; `is_unknown` marks words outside the vocabulary.
+    Each of `sentences` has its `perplexity`, and natural log probabilities: of its words in `left_to_right` and
+    `right_to_left`, and of its boundaries in `end` and `begin`. `is_unknown` marks words outside the vocabulary.
     """
     model = service.served.model(body.model, body.sentences)
     tokenized = await service.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
@@ -133,7 +134,7 @@ async def score_sentences(body: schemas.ScoreRequest, service: ServiceOf) -> Jso
 
 @router.post("/senses")
 async def find_senses(body: schemas.SensesRequest, service: ServiceOf) -> JsonResponse:
-    """Return the senses of a word that is marked in several sentences, with points by layer."""
+    """Return the senses of a word that is marked in several sentences, and a map of them for each layer."""
     model = service.served.model(body.model, body.sentences)
     located = await service.locate_words(model.elmo, *[("sentences", sentence, None) for sentence in body.sentences])
     occurrences = [
@@ -148,8 +149,8 @@ async def find_senses(body: schemas.SensesRequest, service: ServiceOf) -> JsonRe
 async def predict(name: str, body: schemas.TaskRequest, service: ServiceOf) -> JsonResponse:
     """Return the predictions of a task, one per item.
 
-    Tagging: words, tags, spans of words, and the words' characters if a text was sent. Other families: label and
-    probabilities, score, answer, or senses.
+    Tagging: words, tags, spans of words, and the character offsets of words if the item is a text. Other families:
+    label and probabilities, score, answer, or senses.
     """
     task = service.served.task(name)
     examples = await asyncio.to_thread(task.read_items, body.items)

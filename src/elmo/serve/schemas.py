@@ -31,7 +31,7 @@ LayerChoice = Annotated[
     ),
 ]
 ModelName = Annotated[
-    str | None, Field(description="A name from GET /models; if omitted, the one for the language of the text.")
+    str | None, Field(description="A name from GET /models; if omitted, chosen by the language of the text.")
 ]
 Encoding = Annotated[
     Literal["float", "base64"], Field(description="Lists of numbers, or base64 of little-endian float32.")
@@ -61,8 +61,10 @@ class EmbeddingsRequest(ApiRequest):
     input: Texts
     model: ModelName = None
     encoding_format: Encoding = "float"
-    dimensions: int | None = Field(None, description="The dimension of the model, or nothing: no vector is truncated.")
-    user: str | None = Field(None, description="Accepted for OpenAI's clients and ignored.")
+    dimensions: int | None = Field(
+        None, description="If given, it must be that of the model: vectors are not truncated."
+    )
+    user: str | None = Field(None, description="Ignored; accepted for OpenAI's clients.")
 
 
 class EmbedRequest(ApiRequest):
@@ -123,9 +125,11 @@ class SensesRequest(ApiRequest):
         sentences=["cash in the [bank]", "the [bank] lent money", "the [bank] of the river"], num_senses=2
     )
     sentences: list[str] = Field(min_length=3, max_length=MAX_MAPPED)
-    num_senses: int | None = Field(None, ge=1, le=8, description="The number found by clustering if omitted.")
+    num_senses: int | None = Field(None, ge=1, le=8, description="If omitted, it is chosen by clustering.")
     layers: list[int | str] | None = Field(
-        None, max_length=16, description="Layers to map by; by default every one, and meaning last."
+        None,
+        max_length=16,
+        description="Layers to map; by default all of them, and meaning if the model has a context layer.",
     )
     model: ModelName = None
 

@@ -15,6 +15,11 @@ function describeType(schema) {
   return schema.type ?? "any";
 }
 
+// Text with `code` in it.
+function drawText(text = "") {
+  return text.split("`").map((part, number) => (number % 2 ? make("code", {}, part) : part));
+}
+
 function drawFields(document_, reference) {
   const schema = resolve(document_, reference);
   const rows = Object.entries(schema?.properties ?? {}).map(([name, field]) => {
@@ -24,7 +29,7 @@ function drawFields(document_, reference) {
       "tr",
       {},
       make("td", {}, make("code", {}, isNeeded ? name : `${name}?`)),
-      make("td", {}, make("code", {}, describeType(field) + fallback), make("br"), field.description ?? ""),
+      make("td", {}, make("code", {}, describeType(field) + fallback), make("br"), ...drawText(field.description)),
     );
   });
   return rows.length ? make("table", {}, make("tbody", {}, ...rows)) : make("p", {}, describeType(reference ?? {}));
@@ -32,16 +37,16 @@ function drawFields(document_, reference) {
 
 function drawRoute(document_, path, verb, route) {
   const body = route.requestBody?.content["application/json"];
-  const answer = route.responses["200"]?.content?.["application/json"]?.schema;
+  const response = route.responses["200"]?.content?.["application/json"]?.schema;
   const parts = [
-    make("summary", {}, make("span", { class: "verb" }, verb.toUpperCase()), make("code", {}, path), route.description ?? ""),
+    make("summary", {}, make("span", { class: "verb" }, verb.toUpperCase()), make("code", {}, path), ...drawText(route.description)),
   ];
   if (body) {
     const [example] = resolve(document_, body.schema).examples;
     const command = `curl ${location.origin}${path} -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(example)}'`;
     parts.push(make("h3", {}, "Request"), drawFields(document_, body.schema), make("h3", {}, "Example"), make("pre", {}, command));
   }
-  if (answer && Object.keys(answer).length) parts.push(make("h3", {}, "Response"), drawFields(document_, answer));
+  if (response && Object.keys(response).length) parts.push(make("h3", {}, "Response"), drawFields(document_, response));
   const refusals = Object.entries(route.responses).filter(([status]) => status !== "200");
   if (refusals.length) {
     const rows = refusals.map(([status, { description }]) =>
