@@ -19,9 +19,9 @@ from elmo import Elmo
 from elmo.checkpoint.folder import ALIASES_FILE, CONFIG_FILE, WEIGHTS_FILE
 from elmo.corpus.settings import read_vocabulary
 from elmo.errors import ElmoError
+from elmo.fusion.word_vectors import read_word_vectors
 from elmo.tasks.readers import open_reader
 from elmo.tasks.settings import ReadSettings
-from elmo.text.vocabulary import read_word_vectors
 from tests.language_models import VOCABULARY, make_language_model
 
 FIXTURES = Path(__file__).parents[1] / "parity" / "fixtures"
