@@ -102,7 +102,7 @@ class CorpusIndex:
 
     def check_model(self, model: Elmo) -> None:
         """Raise InputError if it was built with another model."""
-        _check_model(self.vectors, model, self.model_name or "the default model of another version")
+        _check_model(self.vectors, model, f", {self.model_name or 'the default model of another version'}")
 
     def open_files(self) -> None:
         """Open all files of the index; CheckpointError if one is damaged. Otherwise they are opened when needed."""
@@ -237,7 +237,7 @@ def build_index(
         raise InputError("layers, reading and force decide how files are embedded; name the files, or leave them out.")
     vectors = open_folder(folder)
     keys = _list_layers(vectors, model)
-    _check_model(vectors, model, "another one")
+    _check_model(vectors, model)
     model_name = _absolute(model_name)
     with VECTORS.locked(folder):
         if not _is_current(folder, model_name):
@@ -335,12 +335,12 @@ def _list_layers(vectors: Vectors, model: Elmo) -> list[LayerKey]:
     return [choose_layer(layers, model)]
 
 
-def _check_model(vectors: Vectors, model: Elmo, name: str) -> None:
-    """Raise InputError if vectors were computed with another model, which has this name."""
+def _check_model(vectors: Vectors, model: Elmo, name: str = "") -> None:
+    """Raise InputError if vectors were computed with another model; `name` follows in the message."""
     made_with = vectors.manifest["model"]
     context_hash = made_with.get("context_hash")  # the context layer matters for meaning only
     if made_with["content_hash"] != fingerprint(model) or context_hash not in (None, context_fingerprint(model)):
-        raise InputError(f"{vectors.folder} was built with another model, {name}; name it with --model.")
+        raise InputError(f"{vectors.folder} was built with another model{name}; name it with --model.")
 
 
 def _identify(vectors: Vectors) -> str:

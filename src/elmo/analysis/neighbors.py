@@ -98,7 +98,7 @@ def find_neighbors(
         on_spaces, keys = reading.split_on_spaces, choose_layers(layers, model)
     keys = tuple(key for key in keys if key != 0)
     query = read_query(sentence, index, tokenization=model.tokenization, on_spaces=on_spaces)
-    is_phrase = query.end - query.start > 1
+    is_phrase = len(query.words) > 1
     is_run = is_phrase and model.tokenization.reads_characters  # of characters
     if words != "any" and is_phrase and not is_run:
         raise InputError(f"{query.word!r} is several words, but words={words!r} compares single ones; mark one.")
@@ -108,7 +108,7 @@ def find_neighbors(
         nearest = {
             key: corpus.search(vectors[key], key, word=query.word, words=words, top_k=num_candidates) for key in keys
         }
-        static = corpus.search_words(vectors[0], exclude=_words_of(query), top_k=num_candidates)
+        static = corpus.search_words(vectors[0], exclude=query.words, top_k=num_candidates)
         num_occurrences = corpus.num_occurrences
     else:
         sentences = read_corpus(corpus, reading, show_progress_bar=show_progress_bar)
@@ -135,7 +135,7 @@ def _scan_texts(
     keys = [key for key in vectors if key != 0]
     best: dict[LayerKey, dict[Any, Neighbor]] = {key: {} for key in keys}  # by the place in an equal sentence
     cosines_of_words: dict[str, float] = {}
-    query_words = {word.casefold() for word in _words_of(query)}
+    query_words = {word.casefold() for word in query.words}
     num_occurrences = 0
     while window := list(itertools.islice(sentences, _SENTENCES_AT_ONCE)):
         occurrences = [
@@ -175,7 +175,7 @@ def _score_runs(
     words: Match,
 ) -> dict[LayerKey, list[Neighbor]]:
     """Compare the query with runs of as many characters: the same word, and those around near characters."""
-    length, scored = query.end - query.start, {}
+    length, scored = len(query.words), {}
     for key, characters in nearest.items():
         runs = {_places(occurrence): occurrence for occurrence in same}
         for character, _ in characters:
@@ -183,14 +183,15 @@ def _score_runs(
             for start in range(max(0, character.start - length + 1), min(character.start, last) + 1):
                 run = Occurrence(sentence, start, start + length)
                 runs.setdefault(_places(run), run)
-        kept = [run for run in runs.values() if words != "other" or not is_same_word(run.word, query.word)]
-        scored[key] = list(_rank(kept, normalize(embed_layers(model, kept, [key])[key]) @ vectors[key]))
+        occurrences = [run for run in runs.values() if words != "other" or not is_same_word(run.word, query.word)]
+        embedded = embed_layers(model, occurrences, [key])[key]
+        scored[key] = list(_rank(occurrences, normalize(embedded) @ vectors[key]))
     return scored
 
 
 def _choose(model: Elmo, query: Occurrence, ranked: Sequence[Neighbor], top_k: int) -> tuple[Neighbor, ...]:
     """Return the nearest occurrences: of those that overlap or are in equal sentences one, of runs only words."""
-    function_words = is_function_word(_words_of(query))
+    function_words = is_function_word(query.words)
     cohesions: dict[tuple[str, ...], Cohesion] = {}
     chosen: list[Neighbor] = []
     taken = set(_places(query))
@@ -209,10 +210,6 @@ def _choose(model: Elmo, query: Occurrence, ranked: Sequence[Neighbor], top_k: i
         if len(chosen) == top_k:
             break
     return tuple(chosen)
-
-
-def _words_of(occurrence: Occurrence) -> list[str]:
-    return occurrence.sentence.words[occurrence.start : occurrence.end]
 
 
 def _places(occurrence: Occurrence) -> tuple[tuple[tuple[str, ...], int], ...]:

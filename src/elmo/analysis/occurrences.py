@@ -55,6 +55,11 @@ class Occurrence:
         first, last = self._characters()
         return self.sentence.text[first:last]
 
+    @property
+    def words(self) -> list[str]:
+        """The word, or each of them."""
+        return self.sentence.words[self.start : self.end]
+
     def mark(self, num_words: int | None = None) -> str:
         """Return the sentence with brackets around the word, or only `num_words` on each side of it."""
         text, offsets = self.sentence.text, self.sentence.offsets

@@ -64,15 +64,15 @@ def compare_words(
         raise InputError(
             "One sentence was given; give two or more, each with one word in brackets, as in 'I went to the [bank]'."
         )
-    read = tuple(
+    occurrences = tuple(
         word if isinstance(word, Occurrence) else read_query(word, tokenization=model.tokenization) for word in words
     )
-    chosen = "auto" if layers is None else layers
-    vectors = np.stack(
-        [model.embed_spans(word.sentence.words, [(word.start, word.end)], layers=chosen)[0] for word in read]
-    )  # (N, D) or (N, L+1, D)
+    sentences = [occurrence.sentence.words for occurrence in occurrences]
+    spans = [[(occurrence.start, occurrence.end)] for occurrence in occurrences]
+    # (N, D) or (N, L+1, D)
+    vectors = np.concatenate(model.embed_spans(sentences, spans, layers="auto" if layers is None else layers))
     cosines = np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64)  # (N, N) or (N, N, L+1)
-    return WordSimilarities(read, cosines if cosines.ndim == 2 else cosines.transpose(2, 0, 1))
+    return WordSimilarities(occurrences, cosines if cosines.ndim == 2 else cosines.transpose(2, 0, 1))
 
 
 def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
