@@ -10,7 +10,6 @@ import torch
 from elmo import Elmo, ElmoLayer, InputError
 from elmo.analysis import compare_words, find_neighbors, find_occurrences, induce_senses
 from elmo.analysis.index import build_index
-from elmo.checkpoint.checkpoint import fingerprint
 from elmo.compat.manylangs import Embedder
 from elmo.text.vocabulary import is_punctuation
 from elmo.vectors import VectorSettings, embed_files
@@ -93,7 +92,9 @@ def test_saving_keeps_tokenization_and_aliases(model, tmp_path):
     assert opened.tokenization.reads_characters and opened.tokenization.aliases["電"] == "电"
     np.testing.assert_allclose(opened.embed([WORDS])[0], model.embed([WORDS])[0], atol=1e-6)
     (tmp_path / "model" / "aliases.txt").write_text("蘋\n", encoding="utf-8")
-    assert fingerprint(opened) == fingerprint(model) != fingerprint(make_without_aliases(model))
+    fingerprint = model.checkpoint().fingerprint()
+    assert opened.checkpoint().fingerprint() == fingerprint
+    assert make_without_aliases(model).checkpoint().fingerprint() != fingerprint
     with pytest.raises(Exception, match="aliases.txt does not belong to the config.json"):
         Elmo.from_pretrained(tmp_path / "model")
 

@@ -18,7 +18,6 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 
 from elmo import Elmo, tasks
-from elmo.checkpoint.checkpoint import fingerprint
 from elmo.tasks.examples import locate_words
 from elmo.tasks.metrics import score_labels, score_spans
 from elmo.tasks.taggers import TAGGERS_FOLDER, Tagger
@@ -138,7 +137,7 @@ def to_tagger(folder: Path, name: str, recipe: Recipe, model: Elmo) -> Tagger:
         weights["transitions"] = np.where(follows, weights["transitions"], -1e4)
         weights["first"] = np.where(starts, weights["first"], -1e4)
     description = {
-        "format_version": 1, "model": recipe.model, "model_hash": fingerprint(model), "tags": tags,
+        "format_version": 1, "model": recipe.model, "model_hash": model.checkpoint().fingerprint(), "tags": tags,
         "joins_words": recipe.joins_words, "data": recipe.data, "license": recipe.license,
     }  # fmt: skip
     rounded = {key: np.ascontiguousarray(value, dtype=np.float16) for key, value in weights.items()}

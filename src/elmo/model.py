@@ -12,7 +12,7 @@ from typing import Any, Literal, overload
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.checkpoint import Checkpoint, fingerprint
+from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
 from elmo.checkpoint.location import as_path, cache_folder
@@ -118,7 +118,7 @@ class Elmo:
         checkpoint = self._checkpoint
         return remember_check(
             cache_folder(),
-            fingerprint(self),
+            checkpoint.fingerprint(),
             lambda: keeps_int8(checkpoint.config, checkpoint.weights, self._indexer),
         )
 

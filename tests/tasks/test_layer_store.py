@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from elmo import Elmo
-from elmo.checkpoint.checkpoint import fingerprint
 from elmo.errors import InputError
 from elmo.tasks.layer_store import LayerStore
 from tests.conftest import TINY_CONFIG
@@ -54,7 +53,7 @@ def test_a_damaged_store_is_reported_with_its_file(own_model, tmp_path):
 
 def test_models_and_precisions_have_stores_of_their_own(own_model, tmp_path, monkeypatch):
     other = Elmo.from_config(TINY_CONFIG, seed=1)
-    assert fingerprint(other) != fingerprint(own_model)
+    assert other.checkpoint().fingerprint() != own_model.checkpoint().fingerprint()
     for model in (own_model, other):
         LayerStore(model, tmp_path).add(SENTENCES)
     with monkeypatch.context() as patch:  # not every processor has another precision

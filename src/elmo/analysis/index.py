@@ -19,7 +19,6 @@ import numpy.typing as npt
 from elmo.analysis.layers import Array, LayerKey, choose_layer
 from elmo.analysis.occurrences import Neighbor, Occurrence, Occurrences, StaticNeighbor, TextSettings, place_words
 from elmo.analysis.vector_file import SAMPLE_SIZE, VectorFile, require_faiss, write_vectors
-from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import Script
 from elmo.errors import CheckpointError, ConfigError, InputError, first_line
 from elmo.files.arrays import read_npy
@@ -339,7 +338,8 @@ def _check_model(vectors: Vectors, model: Elmo, name: str = "") -> None:
     """Raise InputError if vectors were computed with another model; `name` follows in the message."""
     made_with = vectors.manifest["model"]
     context_hash = made_with.get("context_hash")  # the context layer matters for meaning only
-    if made_with["content_hash"] != fingerprint(model) or context_hash not in (None, context_fingerprint(model)):
+    checkpoint = model.checkpoint()
+    if made_with["content_hash"] != checkpoint.fingerprint() or context_hash not in (None, checkpoint.context_hash()):
         raise InputError(f"{vectors.folder} was built with another model{name}; name it with --model.")
 
 

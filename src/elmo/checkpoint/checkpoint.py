@@ -7,7 +7,6 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -67,6 +66,25 @@ class Checkpoint:
         """How the weights are stored in the file that they come from; weights in memory are float32."""
         return self.weights.storage if isinstance(self.weights, StoredWeights) else "float32"
 
+    def fingerprint(self) -> str:
+        """Return the hash of everything that the layers depend on: settings, word lists and weights."""
+        config = self.config.to_dict()
+        config.pop("softmax", None)
+        lists: list[object] = [self.characters, self.vocabulary if self.config.words else None]
+        if self.aliases:
+            lists.append(dict(self.aliases))
+        digest = hashlib.sha256(json.dumps([config, lists], sort_keys=True, default=str).encode())
+        for name in sorted(self.weights):
+            if not name.startswith(SOFTMAX_PREFIXES):
+                weight = np.ascontiguousarray(self.weights[name])
+                digest.update(f"{name} {describe_type(weight)}".encode())
+                digest.update(weight.data.cast("B"))
+        return digest.hexdigest()
+
+    def context_hash(self) -> str | None:
+        """Return the hash of the context layer, which "meaning" and weighted sentence vectors depend on."""
+        return None if self.context is None else self.context.content_hash()
+
     def indexer(self, *, literal_boundaries: bool = False) -> Indexer:
         """Return the indexer that turns words into this model's ids.
 
@@ -109,37 +127,6 @@ def name_words(words: Sequence[str], config: ModelConfig, counts: Sequence[int] 
     """Return a word list with the special words of a model."""
     special = {"begin": config.begin_word, "end": config.end_word, "unknown": config.unknown_word}
     return Vocabulary(words, **special, counts=counts)
-
-
-class HasCheckpoint(Protocol):
-    """A model, such as Elmo, that can return what would be saved of it."""
-
-    def checkpoint(self) -> Checkpoint:
-        """Return configuration, word lists and weights."""
-        ...
-
-
-def fingerprint(model: HasCheckpoint) -> str:
-    """Return the hash of everything a model's vectors depend on: weights and word lists, without the softmax."""
-    checkpoint = model.checkpoint()
-    config = checkpoint.config.to_dict()
-    config.pop("softmax", None)
-    lists: list[object] = [checkpoint.characters, checkpoint.vocabulary if checkpoint.config.words else None]
-    if checkpoint.aliases:
-        lists.append(dict(checkpoint.aliases))
-    digest = hashlib.sha256(json.dumps([config, lists], sort_keys=True, default=str).encode())
-    for name in sorted(checkpoint.weights):
-        if not name.startswith(SOFTMAX_PREFIXES):
-            weight = np.ascontiguousarray(checkpoint.weights[name])
-            digest.update(f"{name} {describe_type(weight)}".encode())
-            digest.update(weight.data.cast("B"))
-    return digest.hexdigest()
-
-
-def context_fingerprint(model: HasCheckpoint) -> str | None:
-    """Return the hash of a model's context layer, which "meaning" and weighted sentence vectors depend on."""
-    layer = model.checkpoint().context
-    return None if layer is None else layer.content_hash()
 
 
 def check_weights(config: ModelConfig, weights: Weights) -> None:

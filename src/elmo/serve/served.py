@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmo.checkpoint.card import card_field
-from elmo.checkpoint.checkpoint import fingerprint
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, MODELS_BY_SCRIPT, choose_model
 from elmo.errors import ConfigError, InputError
 from elmo.inference.scoring import require_softmax
@@ -123,7 +122,7 @@ def _open_task(folder: str, models: dict[str, ServedModel], precision: str, opti
     description, *_ = import_module("elmo.tasks.task").read_task(Path(folder))
     if description.bilm is not None:
         for model in models.values():
-            if fingerprint(model.elmo) == description.bilm.hash:
+            if model.elmo.checkpoint().fingerprint() == description.bilm.hash:
                 return tasks.load(folder, bilm=model.elmo)  # type: ignore[no-any-return]
     tuned = description.settings.elmo.tune
     return tasks.load(folder, precision=None if tuned else precision, **options)  # type: ignore[no-any-return]

@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from filelock import FileLock
 
-from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.location import cache_folder
 from elmo.errors import InputError
 from elmo.model import Elmo
@@ -54,10 +53,10 @@ class LayerStore:
         """`folder` holds the stores of all models; `pooled` is that of compute_layers."""
         self._model, self._pooled = model, pooled
         self._num_values = model.num_layers * model.dim
-        name = f"{fingerprint(model)[:32]}-{model.precision}"
+        name = f"{model.checkpoint().fingerprint()[:32]}-{model.precision}"
         if pooled and model.context is not None:
             self._num_values += model.context.dim
-            name += f"_{(context_fingerprint(model) or '')[:16]}"
+            name += f"_{(model.checkpoint().context_hash() or '')[:16]}"
         self._path = (folder or default_cache_folder()) / f"{name}{'_mean' * pooled}.sqlite"
         self._lock = FileLock(self._path.with_suffix(".lock"))
         with self._errors():

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.checkpoint import fingerprint
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.tasks.examples import Words
@@ -108,7 +107,7 @@ class SharedInputs:
     @cached_property
     def frozen_fingerprint(self) -> str:
         """The fingerprint of the frozen biLM."""
-        return fingerprint(self.frozen)
+        return self.frozen.checkpoint().fingerprint()
 
     def open_model(self) -> Elmo:
         """Open the biLM again, so that it may be changed."""

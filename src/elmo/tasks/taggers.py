@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
-from elmo.checkpoint.checkpoint import fingerprint
 from elmo.checkpoint.source import MODELS_FOLDER, choose_model
 from elmo.errors import CheckpointError, InputError, first_line
 from elmo.extras import require
@@ -68,7 +67,7 @@ def load(task: str | Path, *, bilm: str | Path | Elmo | None = None, **options: 
 
 def open_taggers(models: Iterable[Elmo]) -> "dict[str, Tagger]":
     """Open the ready-made taggers of opened models, by name."""
-    by_hash, taggers = {fingerprint(model): model for model in models}, {}
+    by_hash, taggers = {model.checkpoint().fingerprint(): model for model in models}, {}
     for name in list_taggers():
         description, weights = _read_tagger(name)
         if description["model_hash"] in by_hash:
@@ -81,7 +80,7 @@ def _open_tagger(name: str, bilm: str | Path | Elmo | None, options: dict[str, A
     source = description["model"] if bilm is None else bilm
     settings = {key: value for key, value in options.items() if value is not None}
     model = source if isinstance(source, Elmo) else Elmo.from_pretrained(source, **settings)
-    if fingerprint(model) != description["model_hash"]:
+    if model.checkpoint().fingerprint() != description["model_hash"]:
         raise CheckpointError(
             f"The tagger {name} was trained with other weights than {source} has; leave out "
             "bilm=, or train it again with recipes/taggers/run.py."

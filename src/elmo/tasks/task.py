@@ -16,7 +16,6 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import parse
@@ -248,7 +247,7 @@ def load_task(
     if reference is not None:
         options = {"device": device, "num_threads": num_threads, "local_files_only": local_files_only}
         model = _open_bilm(folder, reference, bilm, {**options, "precision": precision or reference.precision})
-        if settings.network.kind == "pooled" and context_fingerprint(model) != reference.context_hash:
+        if settings.network.kind == "pooled" and model.checkpoint().context_hash() != reference.context_hash:
             raise CheckpointError(
                 f"{folder} was trained with another context layer than its biLM has now; put it back."
             )
@@ -293,7 +292,7 @@ def _open_bilm(
             model = Elmo.from_pretrained(source, **options)
         except CheckpointError as error:
             raise CheckpointError(f"The biLM of {folder} could not be opened: {error}") from error
-    if fingerprint(model) != reference.hash:
+    if model.checkpoint().fingerprint() != reference.hash:
         raise CheckpointError(
             f"{folder} was trained with another biLM than {source or 'the default model'}; name the right one with "
             "--bilm or bilm=."

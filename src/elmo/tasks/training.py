@@ -22,7 +22,6 @@ import numpy.typing as npt
 import torch
 from torch import nn
 
-from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.checkpoint.location import read_json
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import DEFAULT_MODEL
@@ -280,13 +279,13 @@ class _Run:
         context = model.context if is_pooled else None
         return BilmReference(
             absolute_path(inputs.model),
-            fingerprint(model) if is_tuned else self._shared.frozen_fingerprint,
+            model.checkpoint().fingerprint() if is_tuned else self._shared.frozen_fingerprint,
             model.num_layers,
             model.dim,
             is_tuned or inputs.options.carry_bilm,
             inputs.options.precision,
             context.dim if context else 0,
-            context_fingerprint(model) if context else None,
+            model.checkpoint().context_hash() if context else None,
         )
 
     def fit(self, folder: Path) -> FitState:
@@ -336,7 +335,7 @@ class _Run:
         bilm, model = self._bilm, self._model
         if isinstance(self.network.elmo, ElmoLayer) and bilm is not None:
             model = self.network.elmo.to_elmo()  # with the weights that were tuned
-            bilm = dataclasses.replace(bilm, hash=fingerprint(model))
+            bilm = dataclasses.replace(bilm, hash=model.checkpoint().fingerprint())
         if model is not None and bilm is not None and bilm.is_carried:
             model.save_pretrained(folder / BILM_FOLDER)
         description = TaskDescription(

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from elmo.checkpoint.checkpoint import context_fingerprint, fingerprint
 from elmo.config import Pooling
 from elmo.corpus.rows import Columns, Entry, Part, cut_rows
 from elmo.errors import InputError
@@ -99,9 +98,9 @@ def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
 def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings) -> dict[str, Any]:
     uses_context = settings.layers == "meaning" or settings.pooling in ("head", "weighted")
     head = model.checkpoint().sentence if settings.pooling == "head" else None
-    hashes: dict[str, Any] = {"content_hash": fingerprint(model)}
+    hashes: dict[str, Any] = {"content_hash": model.checkpoint().fingerprint()}
     if uses_context:
-        hashes["context_hash"] = context_fingerprint(model)
+        hashes["context_hash"] = model.checkpoint().context_hash()
     if head is not None:
         hashes["sentence_hash"] = head.content_hash()
     return VECTORS.describe(
