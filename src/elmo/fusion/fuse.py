@@ -5,7 +5,7 @@ Static vectors come from the corpus or from a file; what words outside their tab
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -54,7 +54,7 @@ def fuse(
     word: float = NEW_CONTEXT["word"],
     frequency: float = FREQUENCY,
     seed: int = 0,
-    advance: Callable[[int], None] = lambda num_tokens: None,
+    show_progress_bar: bool = False,
 ) -> Elmo:
     """Return the model with a context layer, so that it offers layers="meaning" and better sentence vectors.
 
@@ -62,8 +62,8 @@ def fuse(
     vectors to use instead of the corpus's own: a text file of GloVe or word2vec, or made before. `dim` (256) and
     `counting_window` (8) are for the corpus's own. The language model stays as it is. `window`, `focus`, `decay`
     and the shares are settings of the layer, see ContextConfig; a word of the relative `frequency` counts half as
-    much as a rare one. Character-level models want a wider window, no decay and a higher frequency. `advance` is
-    called with the number of tokens counted. An older context layer is replaced.
+    much as a rare one. Character-level models want a wider window, no decay and a higher frequency. An older
+    context layer is replaced.
     """
     if not 0 < frequency <= 1:
         raise ConfigError(f"frequency is {frequency}; it must be above 0 and at most 1.")
@@ -75,7 +75,7 @@ def fuse(
         static = make_static_vectors(
             opened, num_words=num_words, dim=DIM if dim is None else dim,
             window=COUNTING_WINDOW if counting_window is None else counting_window, lowercase=lowercase,
-            seed=seed, advance=advance,
+            seed=seed, show_progress_bar=show_progress_bar,
         )  # fmt: skip
     elif isinstance(vectors, StaticVectors):
         static = vectors

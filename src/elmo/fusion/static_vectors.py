@@ -4,7 +4,7 @@ From a corpus: co-occurrences of words are counted, and a truncated SVD reduces 
 information. The corpus is streamed; memory is bounded by the number of pairs that are kept.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.fusion.word_vectors import read_word_vectors
 from elmo.kernels.int8 import quantize_rows
+from elmo.progress import progress_bar
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
 _MOST_PAIRS = 150_000_000  # 8 bytes each, 32 in the last sum; beyond this, the rarest are dropped
@@ -80,11 +81,11 @@ def make_static_vectors(
     window: int = COUNTING_WINDOW,
     lowercase: bool = True,
     seed: int = 0,
-    advance: Callable[[int], None] = lambda num_tokens: None,
+    show_progress_bar: bool = False,
 ) -> StaticVectors:
     """Compute vectors of the most frequent words of a corpus; takes minutes for a hundred million words.
 
-    `advance` is called with the number of tokens counted. Words without co-occurrences get zero vectors.
+    Words without co-occurrences get zero vectors.
     """
     for module in ("scipy.sparse", "sklearn"):
         require(module, "fuse", "The computation of static vectors")
@@ -99,7 +100,7 @@ def make_static_vectors(
         )
     from sklearn.utils.extmath import randomized_svd
 
-    matrix = _weigh(count_pairs(corpus, words, window=window, advance=advance))
+    matrix = _weigh(count_pairs(corpus, words, window=window, show_progress_bar=show_progress_bar))
     left, values, _ = randomized_svd(matrix, dim, n_iter=_POWER_ITERATIONS, random_state=seed)
     vectors = np.asarray(left * values**_SINGULAR_VALUE_EXPONENT, dtype=np.float32)  # (V, dim)
     return _finish(words, range(len(words.words)), vectors, lowercase)
@@ -151,13 +152,7 @@ def count_words(corpus: PreparedCorpus, *, num_words: int, lowercase: bool = Tru
     )
 
 
-def count_pairs(
-    corpus: PreparedCorpus,
-    words: WordCounts,
-    *,
-    window: int = 8,
-    advance: Callable[[int], None] = lambda num_tokens: None,
-) -> Any:
+def count_pairs(corpus: PreparedCorpus, words: WordCounts, *, window: int = 8, show_progress_bar: bool = False) -> Any:
     """Return the co-occurrence counts of words within `window` of each other in a sentence.
 
     The result is a symmetric, sparse float32 matrix (V, V). A pair at distance d counts 1/d.
@@ -167,14 +162,15 @@ def count_pairs(
     shape = (len(words.words), len(words.words))
     total = scipy.sparse.csr_matrix(shape, dtype=np.float32)  # the upper triangle
     smallest = 0.0
-    for shard, record in enumerate(corpus.manifest["shards"]):
-        ids = corpus.read_block(shard, 0, record["num_tokens"])
-        total = total + _count_shard(ids, words.row_of_id, window, shape)
-        while total.nnz > _MOST_PAIRS:  # drop the rarest
-            smallest = 2 * smallest or 1 / window
-            total.data[total.data < smallest] = 0
-            total.eliminate_zeros()
-        advance(len(ids))
+    with progress_bar(unit="words", num_bytes=corpus.num_tokens, shown=show_progress_bar) as advance:
+        for shard, record in enumerate(corpus.manifest["shards"]):
+            ids = corpus.read_block(shard, 0, record["num_tokens"])
+            total = total + _count_shard(ids, words.row_of_id, window, shape)
+            while total.nnz > _MOST_PAIRS:  # drop the rarest
+                smallest = 2 * smallest or 1 / window
+                total.data[total.data < smallest] = 0
+                total.eliminate_zeros()
+            advance(len(ids), len(ids))
     return total + total.T.tocsr()
 
 

@@ -13,7 +13,6 @@ from elmo.cli.terminal import say
 from elmo.config import NEW_CONTEXT, ContextConfig
 from elmo.corpus.settings import PrepareSettings
 from elmo.files.durable import output_file
-from elmo.progress import progress_bar
 
 _INPUTS = (
     "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
@@ -99,18 +98,15 @@ def static(
         from elmo.pretrain.teacher import Teacher, join_static_vectors
 
         encoder = Teacher(teacher)  # before the corpus is read: a wrong name is reported at once
-    with (
-        output_file(output) as temporary,
-        progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance,
-    ):
-        made = make_static_vectors(
+    with output_file(output) as temporary:
+        vectors = make_static_vectors(
             opened, num_words=words, dim=dim, window=window, lowercase=not keep_case, seed=seed,
-            advance=lambda num_tokens: advance(num_tokens, num_tokens),
+            show_progress_bar=True,
         )  # fmt: skip
         if encoder is not None:
-            made = join_static_vectors(made, encoder)
-        write_static_vectors(made, temporary)
-    say(f"Wrote {output}: {len(made.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text.")
+            vectors = join_static_vectors(vectors, encoder)
+        write_static_vectors(vectors, temporary)
+    say(f"Wrote {output}: {len(vectors.words):,} words of {dim} dimensions, from {opened.num_words:,} words of text.")
 
 
 def fuse(
@@ -141,20 +137,15 @@ def fuse(
       elmo fuse small corpus --output small-fused
     """
     check_folder(output)
-    from elmo.checkpoint.folder import write_folder
     from elmo.corpus.prepared import PreparedCorpus
     from elmo.fusion.fuse import fuse as add_context
 
     opened = PreparedCorpus.open(corpus)
-    elmo = files.open_named(model)
-    with progress_bar(unit="words", num_bytes=opened.num_tokens, prints=False) as advance:
-        fused = add_context(
-            elmo, opened, vectors=vectors, num_words=words, dim=dim, window=window, focus=focus, share=share,
-            frequency=frequency, seed=seed,
-            advance=lambda num_tokens: advance(num_tokens, num_tokens),
-        )  # fmt: skip
-    checkpoint = fused.checkpoint()
-    write_folder(checkpoint, output, storage=storage or checkpoint.storage)
+    fused = add_context(
+        files.open_named(model), opened, vectors=vectors, num_words=words, dim=dim, window=window, focus=focus,
+        share=share, frequency=frequency, seed=seed, show_progress_bar=True,
+    )  # fmt: skip
+    fused.save_pretrained(output, storage=storage or fused.checkpoint().storage)
     assert fused.context is not None
     say(
         f"Wrote {output} with a context layer of {fused.context.num_words:,} words and {fused.context.dim} "
