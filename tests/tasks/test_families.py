@@ -214,7 +214,7 @@ def test_a_network_without_unanswered_questions_is_as_it_was(toy_inputs):
     examples, _ = read_examples(toy_inputs("question_answering").train, "question_answering", ReadSettings())
     settings = small("question_answering", elmo__where="none")
     found = choose_family("question_answering").learn_labels(examples, settings)
-    batcher = Batcher(settings, Vocabularies(WordList(["went", "to"]), WordList([])))
+    batcher = Batcher(Vocabularies(WordList(["went", "to"]), WordList([])))
     weights = []
     for labels in (found, {**found, "no_answer": True}):
         torch.manual_seed(1)

@@ -51,7 +51,7 @@ def make_encoder(model, **changes):
 
     shape = networks.BilmShape(3, model.dim)
     batcher = networks.Batcher(
-        settings, networks.Vocabularies(words, networks.WordList()), shape, layers_of if mixes is not None else None
+        networks.Vocabularies(words, networks.WordList()), shape, layers_of if mixes is not None else None
     )
     return networks.Encoder(batcher, inputs, mixes, settings).eval(), batcher
 

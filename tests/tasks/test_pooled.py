@@ -24,7 +24,7 @@ def fit(examples, layers=None):
     words = Vocabularies(choose_ngrams([example.words for example in examples]), WordList())
     shape = None if layers is None else BilmShape(1, len(next(iter(layers.values()))))
     layers_of = None if layers is None else lambda words: np.asarray(layers[words], dtype=np.float16)[None]
-    batcher = Batcher(make_settings("classification"), words, shape, layers_of)
+    batcher = Batcher(words, shape, layers_of)
     labels = {"labels": sorted({example.label for example in examples})}
     network = PooledClassifier(labels, batcher)
     return network, network.fit_examples(examples, seed=0)

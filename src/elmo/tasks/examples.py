@@ -145,6 +145,11 @@ class SenseTarget:
     pos: str
     keys: tuple[str, ...] | None
 
+    @property
+    def entry(self) -> str:
+        """The lemma with its part of speech, as in bank#NOUN."""
+        return f"{self.lemma.lower()}#{self.pos.upper()}"
+
 
 @dataclass(frozen=True)
 class SenseSentence(Example):
@@ -152,27 +157,6 @@ class SenseSentence(Example):
 
     words: Words
     targets: tuple[SenseTarget, ...]
-
-
-@dataclass(frozen=True)
-class TagPrediction:
-    """The words of a sentence and the tag of each."""
-
-    words: Words
-    tags: Words
-
-    @property
-    def spans(self) -> list[tuple[str, int, int]]:
-        """The spans that the tags mark: type, start and end, half-open ranges of words."""
-        return [(span_type, first, last + 1) for span_type, first, last in tag_spans(self.tags)]
-
-
-@dataclass(frozen=True)
-class LabelPrediction:
-    """The most probable label, and the probability of each."""
-
-    label: str
-    probabilities: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -196,6 +180,27 @@ class SensePrediction:
     """The key of each target of a sentence; None for a lemma that neither training nor WordNet's index has."""
 
     keys: tuple[str | None, ...]
+
+
+@dataclass(frozen=True)
+class TagPrediction:
+    """The words of a sentence and the tag of each."""
+
+    words: Words
+    tags: Words
+
+    @property
+    def spans(self) -> list[tuple[str, int, int]]:
+        """The spans that the tags mark: type, start and end, half-open ranges of words."""
+        return [(span_type, first, last + 1) for span_type, first, last in tag_spans(self.tags)]
+
+
+@dataclass(frozen=True)
+class LabelPrediction:
+    """The most probable label, and the probability of each."""
+
+    label: str
+    probabilities: dict[str, float]
 
 
 def build_example(
@@ -254,11 +259,6 @@ def describe_prediction(prediction: Any, text: str | None) -> dict[str, Any]:
         values["spans"] = [{"type": name, "start": start, "end": end} for name, start, end in prediction.spans]
         values["offsets"] = None if text is None else locate_words(prediction.words, text)
     return values
-
-
-def entry_of(target: SenseTarget) -> str:
-    """Return the lemma with its part of speech, as in bank#NOUN."""
-    return f"{target.lemma.lower()}#{target.pos.upper()}"
 
 
 def rank_senses(counts: Counter[str]) -> list[str]:

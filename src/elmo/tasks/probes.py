@@ -25,7 +25,7 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.model import Elmo
 from elmo.progress import progress_bar
-from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, Words, entry_of, rank_senses
+from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, Words, rank_senses
 from elmo.tasks.fit import limit_threads
 from elmo.tasks.metrics import score_numbers
 from elmo.tasks.readers import open_reader, read_examples
@@ -213,7 +213,7 @@ class SenseMemory:
 
     def add(self, target: SenseTarget, vectors: Sequence[Array]) -> None:
         """Add the vectors of a word to its senses."""
-        entry = entry_of(target)
+        entry = target.entry
         for key in target.keys or ():
             self.counts[entry][key] += 1
             sums = self._sums.setdefault((entry, key), [np.zeros_like(vector) for vector in vectors])
@@ -254,7 +254,7 @@ def probe_senses(
         raise InputError("The training data has no words with senses; choose another file.")
     correct, num_unknown = [], 0  # of each target: by the first sense alone, then by each kind of vectors
     for target, vectors in _embed_targets(model, test, advance):
-        entry = entry_of(target)
+        entry = target.entry
         candidates = memory.candidates(entry)
         first = (first_senses or {}).get(entry, candidates[0] if candidates else None)
         senses = memory.nearest(entry, vectors) if candidates else [first] * len(vectors)

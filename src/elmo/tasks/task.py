@@ -254,7 +254,7 @@ def load_task(
     is_frozen = model is not None and not settings.elmo.tune
     layers: dict[Words, Values] = {}  # of the sentences read last
     shape = None if reference is None else reference.shape
-    batcher = Batcher(settings, words, shape, layers.__getitem__ if is_frozen else None)
+    batcher = Batcher(words, shape, layers.__getitem__ if is_frozen else None)
     try:
         network = build_network(
             description.family, settings, description.labels, batcher,

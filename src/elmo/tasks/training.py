@@ -235,7 +235,7 @@ class _Run:
         if shape is not None and not is_tuned:
             examples = [*self._train, *self.dev, *shared.splits.test]
             layers_of = shared.embed_texts(examples, pooled=is_pooled).__getitem__
-        batcher = Batcher(settings, self._words, shape, layers_of)
+        batcher = Batcher(self._words, shape, layers_of)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed)
             network = build_network(

@@ -94,7 +94,7 @@ def vocab(
 
 def _read_words(path: Path, known: Container[str] = ()) -> list[str]:
     """Read one word per line; InputError for counts, phrases or blank lines that are not `known` words."""
-    from elmo.tasks.readers.lines import Lines
+    from elmo.tasks.readers.reader import Lines
 
     lines = Lines(path)
     words = []

@@ -277,7 +277,7 @@ def predict(
       echo '{"text": "a great film"}' | elmo task predict sentiment --format jsonl
     """
     from elmo.tasks.readers import open_reader
-    from elmo.tasks.readers.lines import Lines
+    from elmo.tasks.readers.reader import Lines
 
     if text and file is not None:
         raise InputError(f"FILE ({file}) and --text were both given; use one.")

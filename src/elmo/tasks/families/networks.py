@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -237,44 +236,32 @@ class WordBatch:
     layers: Tensor | None  # (L+1, B, T, 2D) of a frozen biLM
 
 
+@dataclass(frozen=True)
 class Batcher:
-    """Builds batches of words: ids, characters if the settings use them, and the layers of a frozen biLM."""
+    """Builds batches of words: ids, characters, and the layers of a frozen biLM."""
 
-    def __init__(
-        self,
-        settings: TaskSettings,
-        words: Vocabularies,
-        bilm: BilmShape | None = None,
-        layers_of: LayersOf | None = None,
-    ) -> None:
-        """`layers_of` returns the values of a sentence; without it no frozen biLM is read."""
-        self.words, self.bilm = words, bilm
-        self._layers_of = layers_of
-        self._spells = "characters" in settings.words.kinds
+    words: Vocabularies
+    bilm: BilmShape | None = None
+    layers_of: LayersOf | None = None  # the values of a sentence; None if no frozen biLM is read
 
-    def __call__(self, sentences: Sequence[Words]) -> WordBatch:
+    def __call__(self, sentences: Sequence[Words], *, with_characters: bool = False) -> WordBatch:
         """Build one batch of the sentences, in the order given."""
         length, lengths = batch_length(sentences), torch.tensor([len(words) for words in sentences])
         return WordBatch(
             torch.arange(length) < lengths[:, None],
             _pad([self.words.learned.ids(words) for words in sentences], length),
             _pad([self.words.pretrained.ids(words) for words in sentences], length),
-            spell(sentences, length) if self._spells else None,
+            spell(sentences, length) if with_characters else None,
             self._stack(sentences, length),
         )
 
-    def layers_of(self, words: Words) -> npt.NDArray[np.float16]:
-        """Return the values of a sentence by the frozen biLM."""
-        assert self._layers_of is not None
-        return self._layers_of(words)
-
     def _stack(self, sentences: Sequence[Words], length: int) -> Tensor | None:
-        if self.bilm is None or self._layers_of is None:
+        if self.bilm is None or self.layers_of is None:
             return None
         num_layers, dim = self.bilm.num_layers, self.bilm.dim
         stacked = np.zeros((len(sentences), length, num_layers, dim), dtype=np.float32)
         for row, words in zip(stacked, sentences, strict=True):
-            row[: len(words)] = self._layers_of(words).reshape(-1, num_layers, dim)
+            row[: len(words)] = self.layers_of(words).reshape(-1, num_layers, dim)
         return torch.from_numpy(stacked).permute(2, 0, 1, 3)
 
 
@@ -285,6 +272,8 @@ def batch_length(sentences: Sequence[Words]) -> int:
 
 class Encoder(nn.Module):
     """Sentences -> [x; ELMo] -> sequence encoder -> [h; ELMo], as far as the settings put ELMo there."""
+
+    __call__: Callable[..., tuple[Tensor, Tensor]]  # nn.Module's own signature would hide the result's type
 
     def __init__(
         self,
@@ -309,17 +298,12 @@ class Encoder(nn.Module):
         self.sequence = build_sequence_encoder(settings.network, self.input_dim)
         self.output_dim = settings.network.dim + (elmo_dim if self._where in ("output", "both") else 0)
 
-    if TYPE_CHECKING:
-
-        def __call__(self, sentences: Sequence[Words], extra: Tensor | None = None) -> tuple[Tensor, Tensor]:
-            """Return h and the mask; nn.Module's own signature would hide the result's type."""
-
     def forward(self, sentences: Sequence[Words], extra: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return h (B, T, output_dim), zero where padded, and the mask (B, T).
 
         `extra` (B, T, extra_dim) enters with the words.
         """
-        batch = self._batcher(sentences)
+        batch = self._batcher(sentences, with_characters=self.words.characters is not None)
         mixes = self._mix(sentences, batch)
         features = [self.words(batch.learned_ids, batch.pretrained_ids, batch.characters)]
         features += [] if extra is None else [extra]

@@ -116,7 +116,7 @@ class PooledClassifier(TaskNetwork):
         values: list[float] = []
         vectors = np.zeros((len(examples), self.center.shape[0]), dtype=np.float32)
         for number, example in enumerate(examples):
-            if vectors.shape[1]:
+            if self._batcher.layers_of is not None:
                 vectors[number] = self._batcher.layers_of(example.words)[0]
             numbers = Counter(self._batcher.words.learned.known_ids(_ngrams(example.words)))
             rows += [number] * len(numbers)

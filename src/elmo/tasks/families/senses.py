@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, entry_of, rank_senses
+from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, rank_senses
 from elmo.tasks.families import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.families.networks import VERY_LOW, pool_mean, span_mask
 from elmo.tasks.settings import TaskSettings
@@ -39,7 +39,7 @@ class Senses(TaskNetwork):
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for example in examples:
             for target in example.targets:
-                counts[entry_of(target)].update(target.keys or ())
+                counts[target.entry].update(target.keys or ())
         return {"senses": {entry: rank_senses(keys) for entry, keys in sorted(counts.items()) if keys}}
 
     def unknown_targets(self, example: SenseSentence) -> list[str]:
@@ -51,7 +51,7 @@ class Senses(TaskNetwork):
         right = first_right = known = total = 0
         for example, prediction in zip(examples, predictions, strict=True):
             for target, key in zip(example.targets, prediction.keys, strict=True):
-                entry = entry_of(target)
+                entry = target.entry
                 first = self._senses[entry][0] if entry in self._senses else self._first.get(entry)
                 total += 1
                 known += first is not None
@@ -63,25 +63,25 @@ class Senses(TaskNetwork):
     def loss(self, examples: Sequence[SenseSentence]) -> Tensor:
         """Return the mean of -log p of the correct senses, over targets that have a choice."""
         vectors, targets = self._pool(examples)
-        chosen = [row for row, target in enumerate(targets) if len(self._senses.get(entry_of(target), ())) > 1]
+        chosen = [row for row, target in enumerate(targets) if len(self._senses.get(target.entry, ())) > 1]
         if not chosen:
             return torch.zeros(())
         scores = self._scores(vectors[chosen], [targets[row] for row in chosen])
         right = torch.full_like(scores, VERY_LOW)
         for row, target in enumerate(targets[number] for number in chosen):
             for key in target.keys or ():
-                right[row, self._senses[entry_of(target)].index(key)] = 0
+                right[row, self._senses[target.entry].index(key)] = 0
         return -torch.logsumexp(torch.log_softmax(scores, dim=-1) + right, dim=-1).mean()
 
     def predict_batch(self, examples: Sequence[SenseSentence]) -> list[SensePrediction]:
         """Return the best sense of each target; for a lemma that training lacks, WordNet's first if known."""
         vectors, targets = self._pool(examples)
-        keys = [self._first.get(entry_of(target)) for target in targets]
-        known = [row for row, target in enumerate(targets) if entry_of(target) in self._senses]
+        keys = [self._first.get(target.entry) for target in targets]
+        known = [row for row, target in enumerate(targets) if target.entry in self._senses]
         if known:
             best = self._scores(vectors[known], [targets[row] for row in known]).argmax(dim=-1).tolist()
             for row, number in zip(known, best, strict=True):
-                keys[row] = self._senses[entry_of(targets[row])][number]
+                keys[row] = self._senses[targets[row].entry][number]
         remaining = iter(keys)
         return [SensePrediction(tuple(next(remaining) for _ in example.targets)) for example in examples]
 
@@ -94,7 +94,7 @@ class Senses(TaskNetwork):
 
     def _scores(self, vectors: Tensor, targets: Sequence[SenseTarget]) -> Tensor:
         """Return (N, largest number of senses), very low behind a lemma's last sense."""
-        candidates = [[self._rows[entry_of(t), key] for key in self._senses[entry_of(t)]] for t in targets]
+        candidates = [[self._rows[t.entry, key] for key in self._senses[t.entry]] for t in targets]
         width = max(map(len, candidates))
         rows = torch.tensor([row + [0] * (width - len(row)) for row in candidates])
         real = torch.tensor([[number < len(row) for number in range(width)] for row in candidates])

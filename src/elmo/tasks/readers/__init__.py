@@ -11,9 +11,8 @@ from elmo.errors import InputError
 from elmo.files.sources import split_extensions
 from elmo.tasks.readers.conll import ConllReader
 from elmo.tasks.readers.datasets import SemevalReader, SquadReader, TreeReader, WsdReader
-from elmo.tasks.readers.lines import Lines
 from elmo.tasks.readers.plain_text import PlainTextReader
-from elmo.tasks.readers.reader import Reader
+from elmo.tasks.readers.reader import Lines, Reader
 from elmo.tasks.readers.records import list_files, read_folders, read_parquet
 from elmo.tasks.readers.tables import Table, TableReader
 from elmo.tasks.settings import ReadSettings, Records, Source

@@ -12,8 +12,7 @@ from typing import Any, TypeAlias
 from elmo.errors import InputError
 from elmo.files.sources import Place
 from elmo.tasks.examples import TaggedSentence
-from elmo.tasks.readers.lines import Lines
-from elmo.tasks.readers.reader import Reader
+from elmo.tasks.readers.reader import Lines, Reader
 from elmo.tasks.settings import ReadSettings
 
 CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")

@@ -12,8 +12,7 @@ from typing import Any, cast
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, SenseSentence, SenseTarget, Span
-from elmo.tasks.readers.lines import Lines
-from elmo.tasks.readers.reader import Reader
+from elmo.tasks.readers.reader import Lines, Reader
 from elmo.tasks.settings import ReadSettings
 
 _TREE_TOKEN = re.compile(r"\(\s*[^\s()]+|\)|[^()]+|\(")  # a bracket with its label, or words

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from elmo.tasks.examples import Question, SentencePair, TaggedSentence, build_example
-from elmo.tasks.readers.lines import Lines
-from elmo.tasks.readers.reader import Reader
+from elmo.tasks.readers.reader import Lines, Reader
 from elmo.tasks.settings import ReadSettings
 
 PAIR_SEPARATORS = ("\t", "|||")

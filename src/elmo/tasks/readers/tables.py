@@ -18,8 +18,7 @@ from elmo.files.rows import Record, read_cells, read_json_lines
 from elmo.files.sources import BrokenRow, Place
 from elmo.tasks.examples import LabelledText, MarkedPair, Question, SentencePair, TaggedSentence
 from elmo.tasks.readers.columns import find_columns, header_names
-from elmo.tasks.readers.lines import Lines
-from elmo.tasks.readers.reader import Reader
+from elmo.tasks.readers.reader import Lines, Reader
 from elmo.tasks.settings import TARGETS, ReadSettings, Records
 
 _NUM_FIRST_ROWS = 200
