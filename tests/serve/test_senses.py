@@ -4,7 +4,7 @@ import pytest
 
 from elmo import Elmo
 from elmo.analysis import map_senses
-from elmo.serve.served import describe_card, public_source
+from elmo.serve.served import ServedModel, public_source
 
 BANKS = ["money in the [bank]", "the [bank] of the river", "I went to the [bank]", "a river [bank]"]
 CARD = """---
@@ -53,7 +53,7 @@ def test_requests_that_cannot_be_answered(client, body, status, message):
 def test_the_card_describes_the_model(language_folder, tmp_path):
     Elmo.from_pretrained(language_folder).save_pretrained(tmp_path / "model")
     (tmp_path / "model" / "README.md").write_text(CARD, encoding="utf-8")
-    card = describe_card(Elmo.from_pretrained(tmp_path / "model"))
+    card = ServedModel("small", Elmo.from_pretrained(tmp_path / "model")).card
     assert (card["language"], card["license"]) == ("en", "cc-by-sa-3.0")
 
 

@@ -38,7 +38,8 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
         if not name.startswith(SOFTMAX_PREFIXES)
     }
     graph = _Graph(onnx)
-    layers = _add_model(graph, config, weights, model._indexer)
+    indexer = model.checkpoint().indexer()
+    layers = _add_model(graph, config, weights, indexer)
     inputs = [onnx.helper.make_tensor_value_info("lengths", onnx.TensorProto.INT64, ["batch"])]
     if config.words:
         inputs.insert(0, onnx.helper.make_tensor_value_info("word_ids", onnx.TensorProto.INT64, ["batch", "length"]))
@@ -52,7 +53,7 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
         producer_name="modern-elmo",
         producer_version=__version__,
     )
-    onnx.helper.set_model_props(exported, _describe(model))
+    onnx.helper.set_model_props(exported, _describe(model, indexer))
     onnx.checker.check_model(exported)
     with output_file(Path(path)) as temporary:
         temporary.write_bytes(exported.SerializeToString())
@@ -218,9 +219,9 @@ def _make_step(graph: _Graph, config: EncoderConfig, weights: Weights, prefix: s
     return helper.make_graph(step.nodes, prefix.replace(".", "_"), inputs, outputs)
 
 
-def _describe(model: Elmo) -> dict[str, str]:
+def _describe(model: Elmo, indexer: Indexer) -> dict[str, str]:
     """Return the metadata: what a client needs besides the shapes."""
-    config, indexer = model.config, model._indexer
+    config = model.config
     described = {"elmo.source": str(model.checkpoint().origin.get("source", ""))}
     if config.characters:
         described["elmo.alphabet"] = config.characters.alphabet

@@ -37,7 +37,8 @@ class ElmoModule(Module):
         self.model = model if isinstance(model, Elmo) else Elmo.from_pretrained(model, precision="float32")
         self.layer = ElmoLayer(self.model, dropout=dropout, tune_bilm=tune_bilm)
         self.tokenizer = self.model.tokenize
-        self._boundaries = Boundaries.of(self.model._indexer)
+        self._indexer = self.model.checkpoint().indexer()
+        self._boundaries = Boundaries.of(self._indexer)
 
     def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Return the ids of texts, or of lists of words."""
@@ -49,7 +50,7 @@ class ElmoModule(Module):
                 sentences.append(text)
             else:
                 raise InputError(f"Input {position} is {text!r:.60}; give a text or a list of words.")
-        return pad_sentences(self.model._indexer, sentences)
+        return pad_sentences(self._indexer, sentences)
 
     def forward(self, features: dict[str, Any], **_: Any) -> dict[str, Any]:
         """Add `token_embeddings` (B, T, 2D) to the features."""

@@ -36,7 +36,7 @@ from elmo.files.durable import atomic_write, check_parent, remove
 from elmo.inference.layers import LayerName
 from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
-from elmo.serve.served import Served, ServedModel, describe_card
+from elmo.serve.served import Served, ServedModel
 from elmo.text.sentence_input import read_marked
 from elmo.text.vocabulary import format_lines
 
@@ -189,7 +189,7 @@ def answer_examples(model: ServedModel, examples: Mapping[str, Any]) -> dict[str
     Vectors, in float16, are those of the first example: the others wait for the model.
     """
     elmo = model.elmo
-    language = (describe_card(elmo)["language"] or "en")[:2]
+    language = (model.card["language"] or "en")[:2]
     of_language = examples.get(language, {"compare": [], "senses": []})
     answers: dict[str, Any] = {"embed": {}, "substitutes": {}, "senses": {}}
     choices: list[LayerName] = ["all", "meaning"] if elmo.context is not None else ["all"]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo.checkpoint.card import card_field
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, MODELS_BY_SCRIPT, choose_model
-from elmo.errors import ConfigError, InputError
-from elmo.inference.scoring import require_softmax
+from elmo.errors import ConfigError
 from elmo.model import Elmo
 from elmo.serve.errors import Problem
 from elmo.serve.schemas import Text
@@ -36,23 +35,38 @@ class ServedModel:
     @property
     def predicts_words(self) -> bool:
         """Whether it can score sentences and find substitutes."""
-        try:
-            require_softmax(self.elmo._runtime.softmaxes, self.elmo.vocabulary)
-        except InputError:
-            return False
-        return True
+        vocabulary = self.elmo.vocabulary
+        has_softmax = self.elmo.config.softmax is not None
+        return has_softmax and vocabulary is not None and not vocabulary.missing_special_words()
+
+    @property
+    def scripts(self) -> list[str]:
+        """The scripts that it was trained on."""
+        return sorted(self.elmo._scripts.learned or ())
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """What the page shows of its card (README.md) and configuration; None where it is unknown."""
+        card, vocabulary = self.elmo.checkpoint().card, self.elmo.vocabulary
+        language = next((name for script, name in _SCRIPT_LANGUAGES.items() if script in self.scripts), None)
+        return {
+            "language": card_field(card, "language") or language,
+            "license": card_field(card, "license"),
+            "reads": "characters" if self.elmo.config.characters is not None else "words",
+            "num_words": None if vocabulary is None else len(vocabulary.words),
+        }
 
     def describe(self) -> dict[str, Any]:
         """Return its entry in GET /models."""
         return {
             "name": self.name,
             "source": public_source(self.source),
-            "card": describe_card(self.elmo),
+            "card": self.card,
             "dim": self.elmo.dim,
             "num_layers": self.elmo.num_layers,
             "precision": str(self.elmo.precision),
             "predicts_words": self.predicts_words,
-            "scripts": sorted(self.elmo._scripts.learned or ()),
+            "scripts": self.scripts,
             "units": self.elmo.config.tokenization.units,
             "has_context": self.elmo.context is not None,
         }
@@ -147,15 +161,3 @@ def public_source(source: str | None) -> str | None:
     if source == str(DEFAULT_MODEL):
         return DEFAULT_NAME
     return None if source is None or Path(source).exists() else source
-
-
-def describe_card(elmo: Elmo) -> dict[str, Any]:
-    """Return the facts that the page shows of a model, from its card (README.md) and configuration; None: unknown."""
-    card, learned = elmo.checkpoint().card, elmo._scripts.learned or ()
-    language = next((language for script, language in _SCRIPT_LANGUAGES.items() if script in learned), None)
-    return {
-        "language": card_field(card, "language") or language,
-        "license": card_field(card, "license"),
-        "reads": "characters" if elmo.config.characters is not None else "words",
-        "num_words": None if elmo.vocabulary is None else len(elmo.vocabulary.words),
-    }
