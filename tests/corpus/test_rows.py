@@ -2,6 +2,7 @@ import gzip
 import json
 import lzma
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +15,8 @@ from elmo.files.sources import BrokenRow, find_sources, open_inputs
 
 def read(path, kind=None, **columns):
     sources = find_sources([str(path)], path.parent / "stdin", kind=kind)
-    return [entry.row for part in cut_rows(sources, Columns(**columns), 1) for entry in part.entries]
+    parts = cut_rows(sources, Columns(**columns), 1, handle_broken=lambda row, source: None)
+    return [row for part in parts for row in part.rows]
 
 
 def write(tmp_path, name, content):
@@ -167,8 +169,10 @@ def test_parts_are_cut_by_the_text_alone(tmp_path):
     write(tmp_path, "b.txt", "x\n" * 50)
     parts = list(cut_rows(find_sources([str(tmp_path / "*.txt")], tmp_path), Columns(), 150))
     assert [part.number for part in parts] == list(range(len(parts))) and len(parts) == 4
-    assert [entry.index for part in parts for entry in part.entries] == list(range(100))
-    assert {entry.source for entry in parts[2].entries} == {0, 1}  # parts do not end with files
+    assert [part.first_index for part in parts] == [0, *np.cumsum([len(part.rows) for part in parts[:-1]])]
+    assert sum(len(part.rows) for part in parts) == 100
+    assert parts[2].num_rows.keys() == {0, 1}  # parts do not end with files
+    assert sum(parts[2].num_rows.values()) == len(parts[2].rows)
     assert sum(part.input_bytes for part in parts) == sum(path.stat().st_size for path in tmp_path.glob("*.txt"))
 
 

@@ -303,3 +303,18 @@ def test_a_finished_folder_is_not_removed_for_a_call_that_cannot_be(tiny_model, 
         with pytest.raises((ConfigError, InputError)):
             embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, force=True, **wrong)
         assert read_all(tmp_path / "out") == before
+
+
+def test_a_row_that_only_the_model_finds_broken_stops_the_job_or_is_listed(tiny_model, tmp_path):
+    (tmp_path / "a.jsonl").write_text('{"text": "I went", "at": [[0, 1]]}\n')
+    (tmp_path / "b.jsonl").write_text('\n{"text": "I went", "at": [[0, 9]]}\n{"text": "I went", "at": [[1, 2]]}\n')
+    names, settings = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"], VectorSettings(unit="spans", spans="at")
+    for _ in range(2):  # also where the part is finished already
+        with pytest.raises(InputError, match=r"b.jsonl, line 2, has the span \[0, 9\].*; --on-error reject skips such"):
+            embed_files(tiny_model, names, tmp_path / "out", settings)
+        assert not (tmp_path / "out" / "manifest.json").exists()
+    vectors = embed_files(tiny_model, names, tmp_path / "out", settings, on_error="reject")
+    assert [row.index for row in vectors] == [0, 2] and vectors.counts.num_rejected == 1
+    assert [file["num_rows"] for file in vectors.manifest["inputs"]] == [1, 2]
+    (reject,) = map(json.loads, (tmp_path / "out" / "rejects.jsonl").read_text().splitlines())
+    assert (reject["index"], reject["input"], reject["line"]) == (1, str(tmp_path / "b.jsonl"), 2)

@@ -6,7 +6,8 @@ depend on the text size alone, not on the number of workers, so they are the sam
 
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -81,41 +82,54 @@ Rows: TypeAlias = Iterator[Row | BrokenRow]
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A row and its place in the whole input."""
-
-    index: int  # from 0, through all files
-    source: int  # number of its file, from 0
-    row: Row | BrokenRow
-
-
-@dataclass(frozen=True)
 class Part:
-    """Consecutive rows."""
+    """Consecutive rows of the input, which may be of several files."""
 
     number: int
-    entries: tuple[Entry, ...]
+    first_index: int  # of its rows in the whole input, from 0
+    rows: tuple[Row | BrokenRow, ...]
+    num_rows: Mapping[int, int]  # of each file, by its number
     input_bytes: int  # its share of the input files
 
 
-def cut_rows(sources: Sequence[Source], columns: Columns, part_bytes: int) -> Iterator[Part]:
-    """Read all files in order and yield their rows in parts of at least `part_bytes` of text, except for the last."""
-    entries: list[Entry] = []
-    number = index = size = 0
+def raise_error(row: BrokenRow, source: Source) -> None:
+    """Raise InputError for a row that cannot be read."""
+    raise row.to_error(source.label, source.unit)
+
+
+def cut_rows(
+    sources: Sequence[Source],
+    columns: Columns,
+    part_bytes: int,
+    *,
+    handle_broken: Callable[[BrokenRow, Source], None] = raise_error,
+) -> Iterator[Part]:
+    """Read all files in order and yield their rows in parts of at least `part_bytes` of text, except for the last.
+
+    `handle_broken` is called for each row that cannot be read.
+    """
+    rows: list[Row | BrokenRow] = []
+    num_rows: Counter[int] = Counter()
+    number = first_index = size = 0
     bytes_of_parts = bytes_of_files = 0  # of the parts that were yielded, and of the files that were read
     for source_number, source in enumerate(sources):
-        with open_rows(source, columns) as (rows, bytes_read):
-            for row in rows:
-                entries.append(Entry(index, source_number, row))
-                index += 1
+        with open_rows(source, columns) as (rows_of_file, bytes_read):
+            for row in rows_of_file:
+                if isinstance(row, BrokenRow):
+                    handle_broken(row, source)
+                rows.append(row)
+                num_rows[source_number] += 1
                 size += len(row.reason) if isinstance(row, BrokenRow) else row.num_bytes
                 if size >= part_bytes:
                     input_bytes = bytes_of_files + bytes_read() - bytes_of_parts
-                    yield Part(number, tuple(entries), input_bytes)
-                    number, size, entries, bytes_of_parts = number + 1, 0, [], bytes_of_parts + input_bytes
+                    yield Part(number, first_index, tuple(rows), num_rows, input_bytes)
+                    number += 1
+                    first_index += len(rows)
+                    bytes_of_parts += input_bytes
+                    size, rows, num_rows = 0, [], Counter()
         bytes_of_files += source.path.stat().st_size
-    if entries:
-        yield Part(number, tuple(entries), bytes_of_files - bytes_of_parts)
+    if rows:
+        yield Part(number, first_index, tuple(rows), num_rows, bytes_of_files - bytes_of_parts)
 
 
 @contextmanager

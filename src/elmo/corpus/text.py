@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.corpus.rows import Columns, cut_rows
+from elmo.corpus.rows import Columns, Row, cut_rows
 from elmo.corpus.settings import SHARD_BYTES, Split, TextSettings
-from elmo.files.sources import BrokenRow, Source, find_sources
+from elmo.files.sources import Source, find_sources
 from elmo.text.tokenize import split_sentences
 from elmo.text.units import Tokenization
 
@@ -30,10 +30,9 @@ def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int
     columns = Columns(settings.field, split=split)
     for part in cut_rows(sources, columns, part_bytes):
         texts = []
-        for entry in part.entries:
-            if isinstance(entry.row, BrokenRow):
-                raise entry.row.to_error(sources[entry.source].label, sources[entry.source].unit)
-            text = entry.row.content if isinstance(entry.row.content, str) else " ".join(entry.row.content)
+        for row in part.rows:
+            assert isinstance(row, Row)  # cut_rows raises the error of any other
+            text = row.content if isinstance(row.content, str) else " ".join(row.content)
             texts.append(text.replace("\r\n", "\n") if "\r" in text else text)
         yield PartText(part.number, tuple(texts), part.input_bytes)
 

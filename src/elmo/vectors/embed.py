@@ -5,25 +5,25 @@ workers.
 """
 
 import sys
-from collections import Counter
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from elmo.config import Pooling
-from elmo.corpus.rows import Columns, Entry, Part, cut_rows
+from elmo.corpus.rows import Columns, Part, Row, cut_rows, raise_error
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file, replace_file
 from elmo.files.rows import to_json
-from elmo.files.sources import InputFile, Kind, open_inputs
+from elmo.files.sources import BrokenRow, InputFile, Kind, Source, open_inputs
 from elmo.files.work_folder import ProgressCallback, identify, record_file, run_parts
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.folder import COUNTS, REJECTS, VECTORS, list_rejects, read_part_records
+from elmo.vectors.folder import COUNTS, REJECTS, VECTORS, PartRecord, Reject, read_part_records
 from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import VectorSettings
@@ -73,8 +73,8 @@ def embed_files(
         inputs = open_inputs(sources)
         description = _describe(model, inputs, settings)
         if VECTORS.begin(output, description, force=force):
-            job = PartJob(output.resolve(), settings, identify(description), tuple(sources), stops=on_error == "stop")
-            _run(job, inputs, description, chosen, model, show_progress_bar)
+            job = PartJob(output.resolve(), settings, identify(description))
+            _run(job, inputs, description, chosen, model, show_progress_bar, stops=on_error == "stop")
     return open_folder(output)
 
 
@@ -119,29 +119,48 @@ def _run(
     engine: Engine,
     model: Elmo,
     progress: bool | ProgressCallback,
+    *,
+    stops: bool,
 ) -> None:
-    """Write the parts, the list of rejected rows, and the manifest."""
+    """Write the parts, the list of rejected rows, and the manifest; `stops`: at a broken row."""
+    settings, sources = job.settings, [file.source for file in inputs]
     finished = read_part_records(job.output, job.identity)
-    num_rows: Counter[int] = Counter()  # of each input
+    num_rows = [0] * len(sources)
+
+    def find_source(reject: Reject) -> Source:
+        return sources[bisect_right(list(accumulate(num_rows)), reject["index"])]
+
+    def handle_broken(row: BrokenRow, source: Source) -> None:
+        if stops:
+            raise_error(replace(row, reason=f"{row.reason}; --on-error reject skips such rows"), source)
+
+    def check(record: PartRecord) -> PartRecord:
+        for reject in record.rejects:
+            handle_broken(BrokenRow(reject["number"], reject["reason"]), find_source(reject))
+        return record
 
     def cut_parts() -> Iterator[Part]:
-        for part in cut_rows(job.inputs, columns_of(job.settings), job.settings.part_bytes):
-            num_rows.update(entry.source for entry in part.entries)
-            job.check(finished[part.number].rejects if part.number in finished else list_rejects(part.entries))
+        for part in cut_rows(sources, columns_of(settings), settings.part_bytes, handle_broken=handle_broken):
+            for number, num_new in part.num_rows.items():
+                num_rows[number] += num_new
+            if part.number in finished:
+                check(finished[part.number])
             yield part
 
-    compute = partial(engine.run, job=job, model=model)
+    def compute(parts: Iterator[Part], report: ProgressCallback) -> Iterator[PartRecord]:
+        return map(check, engine.run(parts, report, job, model))
+
     records = run_parts(cut_parts(), finished, compute, inputs, job.output / VECTORS.work, progress)
     lines = []
     for reject in (reject for record in records for reject in record.rejects):
-        source = job.inputs[reject["source"]]
+        source = find_source(reject)
         place = {"index": reject["index"], "input": source.name, source.unit: reject["number"]}
         lines.append(f"{to_json({**place, 'reason': reject['reason']})}\n")
     if lines:
         replace_file(job.output / REJECTS, "".join(lines).encode())
     manifest = {
         **description,
-        "inputs": [{**file, "num_rows": num_rows[number]} for number, file in enumerate(description["inputs"])],
+        "inputs": [{**file, "num_rows": num} for file, num in zip(description["inputs"], num_rows, strict=True)],
         "counts": {name: sum(getattr(record, name) for record in records) for name in COUNTS},
         "rejects": {"name": REJECTS, **record_file(job.output / REJECTS)} if lines else None,
         "parts": [record.describe() for record in records],
@@ -149,17 +168,19 @@ def _run(
     VECTORS.finish(job.output, manifest)
 
 
-def write_file(model: Elmo, entries: Iterable[Entry], path: Path | None, settings: VectorSettings) -> tuple[int, int]:
+def write_file(
+    model: Elmo, rows: Iterable[Row | BrokenRow], path: Path | None, settings: VectorSettings
+) -> tuple[int, int]:
     """Write the vectors of rows to one file, whose extension says its format, or as JSON lines to standard output.
 
     Return the numbers of rows and words. Raises InputError for a row that cannot be read.
     """
     embedder = RowEmbedder(model, settings)
     with _open_output(path, embedder.layout) as add:
-        for block in embedder.blocks(entries):
+        for block in embedder.blocks(rows):
             add(block)
-        for entry in embedder.broken:
-            raise InputError(f"Row {entry.index + 1:,} {entry.row.reason}.")  # type: ignore[union-attr]
+        for reject in embedder.rejects:
+            raise InputError(f"Row {reject['index'] + 1:,} {reject['reason']}.")
     return embedder.num_written, embedder.num_words
 
 

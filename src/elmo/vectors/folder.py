@@ -2,14 +2,11 @@
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, get_args
 
-from elmo.corpus.rows import Entry
 from elmo.files.durable import replace_file
-from elmo.files.sources import BrokenRow
 from elmo.files.work_folder import (
     FILE_RECORD,
     FileRecords,
@@ -26,7 +23,7 @@ from elmo.vectors.settings import DType, FileFormat, Unit
 REJECTS = "rejects.jsonl"
 INDEX = "index"  # the subfolder that analysis/index.py writes
 _PART_COUNTS = ("number", "first_index", "num_rows", "num_written", "num_words", "num_vectors")
-Reject = dict[str, Any]  # index in the input, number of its file (source), number of its line or row there, reason
+Reject = dict[str, Any]  # of a broken row: index in the input, number of its line or row in its file, reason
 
 
 @dataclass(frozen=True)
@@ -68,15 +65,6 @@ class Counts:
 
 
 COUNTS = [field.name for field in fields(Counts)]
-
-
-def list_rejects(entries: Iterable[Entry]) -> list[Reject]:
-    """Return the broken rows among some."""
-    return [
-        {"index": entry.index, "source": entry.source, "number": entry.row.number, "reason": entry.row.reason}
-        for entry in entries
-        if isinstance(entry.row, BrokenRow)
-    ]
 
 
 def write_part_record(output: Path, record: PartRecord) -> None:

@@ -18,16 +18,16 @@ from typing import Any, Literal, cast
 import numpy as np
 import numpy.typing as npt
 
-from elmo.corpus.rows import Entry, Part
+from elmo.corpus.rows import Part, Row
 from elmo.errors import InputError
 from elmo.files.durable import sync
-from elmo.files.sources import BrokenRow, Source
+from elmo.files.sources import BrokenRow
 from elmo.files.work_folder import ProgressCallback, record_file
 from elmo.files.workers import Call, RayWorkers, Workers, check_cluster, count_cores
 from elmo.inference.context import Span
 from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
-from elmo.vectors.folder import VECTORS, PartRecord, Reject, list_rejects, write_part_record
+from elmo.vectors.folder import VECTORS, PartRecord, Reject, write_part_record
 from elmo.vectors.formats import PART_FORMATS, Arrays, Block, Layout
 from elmo.vectors.settings import DType, VectorSettings
 
@@ -46,15 +46,6 @@ class PartJob:
     output: Path
     settings: VectorSettings
     identity: str
-    inputs: tuple[Source, ...]
-    stops: bool  # at a broken row
-
-    def check(self, rejects: Iterable[Reject]) -> None:
-        """Raise InputError for the first broken row, if the job stops there."""
-        for reject in rejects if self.stops else ():
-            source = self.inputs[reject["source"]]
-            reason = f"{reject['reason']}; --on-error reject skips such rows"
-            raise BrokenRow(reject["number"], reason).to_error(source.label, source.unit)
 
 
 @dataclass(frozen=True)
@@ -174,7 +165,6 @@ def compute_part(part: Part, report: ProgressCallback, job: PartJob, model: Elmo
 
 def _write_files(part: Part, report: ProgressCallback, job: PartJob, model: Elmo, temporary: Path) -> PartRecord:
     embedder = RowEmbedder(model, job.settings)
-    first_index = part.entries[0].index
     words_reported = bytes_reported = 0
 
     def report_up_to(num_bytes: int) -> None:
@@ -184,17 +174,15 @@ def _write_files(part: Part, report: ProgressCallback, job: PartJob, model: Elmo
 
     part_format = PART_FORMATS[job.settings.file_format]
     with part_format.write(part_format.path_in(temporary, part.number), embedder.layout) as add:
-        for block in embedder.blocks(part.entries):
+        for block in embedder.blocks(part.rows, part.first_index):
             add(block)
-            num_entries = block.rows[-1]["index"] - first_index + 1
-            report_up_to(int(part.input_bytes * (num_entries / len(part.entries))))
-    rejects = list_rejects(embedder.broken)
-    job.check(rejects)
+            num_rows = block.rows[-1]["index"] - part.first_index + 1
+            report_up_to(int(part.input_bytes * (num_rows / len(part.rows))))
     report_up_to(part.input_bytes)
     return PartRecord(
-        identity=job.identity, number=part.number, first_index=first_index, num_rows=len(part.entries),
+        identity=job.identity, number=part.number, first_index=part.first_index, num_rows=len(part.rows),
         num_written=embedder.num_written, num_without_span=embedder.num_without_span, num_words=embedder.num_words,
-        num_vectors=embedder.num_vectors, input_bytes=part.input_bytes, rejects=rejects, files=[],
+        num_vectors=embedder.num_vectors, input_bytes=part.input_bytes, rejects=embedder.rejects, files=[],
     )  # fmt: skip
 
 
@@ -213,58 +201,58 @@ def finish_part(job: PartJob, temporary: Path, record: PartRecord) -> PartRecord
 
 
 class RowEmbedder:
-    """Computes blocks of rows, with resolved settings; counts them and keeps the rows that are broken."""
+    """Computes blocks of rows, with resolved settings; counts them and lists the broken ones."""
 
     def __init__(self, model: Elmo, settings: VectorSettings) -> None:
         self._model, self._settings = model, settings
         self._only_words = frozenset(settings.only_words)
         self.layout = make_layout(model, settings)
-        self.broken: list[Entry] = []
+        self.rejects: list[Reject] = []
         self.num_words = self.num_without_span = self.num_written = self.num_vectors = 0
 
-    def blocks(self, entries: Iterable[Entry]) -> Iterator[Block]:
+    def blocks(self, rows: Iterable[Row | BrokenRow], first_index: int = 0) -> Iterator[Block]:
         """Yield the rows in order, some at a time; with a carried state one by one."""
         self._model.clear_cache()
         rows_at_once = _ROWS_AT_ONCE if self._model.state == "zero" else 1
         window: list[dict[str, Any]] = []
         num_words = 0
-        for entry in entries:
+        for index, row in enumerate(rows, first_index):
             try:
-                row = self._read(entry)
+                fields = self._read(index, row)
             except _RowError as error:
-                self.broken.append(replace(entry, row=BrokenRow(entry.row.number, str(error))))
+                self.rejects.append({"index": index, "number": row.number, "reason": str(error)})
                 continue
-            num_new = len(row["words"])
+            num_new = len(fields["words"])
             self.num_words += num_new
-            if self._settings.unit == "spans" and not row["spans"]:
+            if self._settings.unit == "spans" and not fields["spans"]:
                 self.num_without_span += 1
                 continue
             if len(window) == rows_at_once or (window and num_words + num_new > _WORDS_AT_ONCE):
                 yield self._make_block(window)
                 window, num_words = [], 0
-            window.append(row)
+            window.append(fields)
             num_words += num_new
         if window:
             yield self._make_block(window)
 
-    def _read(self, entry: Entry) -> dict[str, Any]:
+    def _read(self, index: int, row: Row | BrokenRow) -> dict[str, Any]:
         """Return what a Block has of a row; _RowError says why it is broken."""
-        if isinstance(entry.row, BrokenRow):
-            raise _RowError(entry.row.reason)
-        settings, words = self._settings, entry.row.content
+        if isinstance(row, BrokenRow):
+            raise _RowError(row.reason)
+        settings, words = self._settings, row.content
         if isinstance(words, str):
             words = [word.text for word in self._model.tokenize(words, split_on_spaces=settings.split_on_spaces)]
         if len(words) > _MOST_WORDS:
             raise _RowError(f"has {len(words):,} words, more than {_MOST_WORDS:,}; split it with --split sentences")
-        row: dict[str, Any] = {"index": entry.index, "id": entry.row.id, "words": words}
-        if entry.row.text is not None:
-            row["text"] = entry.row.text
+        fields: dict[str, Any] = {"index": index, "id": row.id, "words": words}
+        if isinstance(row.content, str):
+            fields["text"] = row.content
         if settings.unit == "spans":
-            row["spans"] = self._find_only(words) if self._only_words else entry.row.spans or []
-            for start, end in row["spans"]:
+            fields["spans"] = self._find_only(words) if self._only_words else row.spans or []
+            for start, end in fields["spans"]:
                 if not 0 <= start < end <= len(words):
                     raise _RowError(f"has the span [{start}, {end}], which is not within its {len(words)} words")
-        return row
+        return fields
 
     def _find_only(self, words: list[str]) -> list[Span]:
         """Return where the chosen words are, each of which may be several letters in a row."""

@@ -61,7 +61,6 @@ class VectorOptions(ModelOptions):
 
     def _write_file(self, path: Path | None, settings: VectorSettings) -> None:
         from elmo.cli.text_input import TextInput
-        from elmo.corpus.rows import Entry
         from elmo.vectors.embed import columns_of, resolve, write_file
 
         source = TextInput(
@@ -70,8 +69,7 @@ class VectorOptions(ModelOptions):
         model = self.open(source.texts, state=self.state)
         settings = resolve(settings, model)
         with source.rows("sentences", prints=path is None) as rows:
-            entries = (Entry(index, 0, row) for index, row in enumerate(rows))
-            num_rows, num_words = write_file(model, entries, path, settings)
+            num_rows, num_words = write_file(model, rows, path, settings)
         if path is not None:
             say(f"Wrote {path} (sentences: {num_rows:,}, words: {num_words:,}).")
 
