@@ -8,6 +8,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,17 +23,18 @@ from elmo.errors import ConfigError, InputError
 from elmo.fusion.static_vectors import (
     COUNTING_WINDOW,
     DIM,
-    FREQUENCY,
     NUM_WORDS,
     StaticVectors,
     make_static_vectors,
     read_static_vectors,
 )
 from elmo.inference.context import StaticTable
+from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
 
 logger = logging.getLogger(__name__)
 
+FREQUENCY = 1e-4  # relative frequency of a word that gets half of the weight
 _RIDGE = 1e-3  # of the mean squared length of layer 0
 _SENTENCES = 20_000  # of the corpus, to find what all sentences share
 
@@ -87,22 +89,32 @@ def fuse(
 
 
 def _make_layer(model: Elmo, static: StaticVectors, frequency: float, **settings: float) -> ContextLayer:
-    """Return the layer with everything but the directions that all sentences share."""
+    """Return the layer with everything but the directions that all sentences share.
+
+    As context, the rarest word has the weight 1, and a word of the relative `frequency` half of that.
+    """
+    num_words, dim = static.vectors.shape
+    quantized, scales = quantize_rows(static.vectors)
+    weights = frequency / (frequency + static.frequencies)
+    weights /= weights.max()  # in a small corpus all words are frequent
     encoded = model.word_vectors(static.forms)
     unknown_map, bias = fit_map(encoded, static.vectors)
     # Dimensions that vary much would rule the sentence vectors, so all are brought to the same spread.
     spread = static.vectors.std(axis=0)
     scale = 1 / np.maximum(spread, 1e-3 * max(float(spread.mean()), np.finfo(np.float32).tiny))
-    layer = static.to_layer(
-        {
-            "unknown_map": unknown_map,
-            "unknown_bias": bias,
-            "sentence_scale": (scale / scale.mean()).astype(np.float32),
-            "word_mean": encoded.mean(axis=0),
-        },
-        frequency,
-    )
-    return replace(layer, config=ContextConfig.from_dict({**layer.config.to_dict(), **settings}))
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "vectors": quantized,
+        "scales": scales,
+        "weights": weights.astype(np.float32),
+        "unknown_map": unknown_map,
+        "unknown_bias": bias,
+        "sentence_scale": (scale / scale.mean()).astype(np.float32),
+        "sentence_components": np.zeros((0, dim), np.float32),
+        "word_mean": encoded.mean(axis=0),
+        "word_components": np.zeros((0, encoded.shape[1]), np.float32),
+    }
+    values = {"num_words": num_words, "dim": dim, "lowercase": static.lowercase, "num_components": 0, **settings}
+    return ContextLayer(ContextConfig.from_dict(values), static.words, arrays)
 
 
 def find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCorpus, seed: int) -> ContextLayer:

@@ -4,7 +4,7 @@ From a corpus: co-occurrences of words are counted, and a truncated SVD reduces 
 information. The corpus is streamed; memory is bounded by the number of pairs that are kept.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,14 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.components import ContextLayer
-from elmo.checkpoint.weights import Float32
-from elmo.config import ContextConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.fusion.word_vectors import read_word_vectors
-from elmo.kernels.int8 import quantize_rows
 from elmo.progress import progress_bar
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
@@ -29,7 +25,6 @@ _NO_ROW = -1
 _CONTEXT_EXPONENT = 0.75  # frequent contexts count a little less, as in word2vec's negative sampling
 _SINGULAR_VALUE_EXPONENT = 0.5
 _POWER_ITERATIONS = 3
-FREQUENCY = 1e-4  # relative frequency of a word that gets half of the weight
 
 
 @dataclass(frozen=True)
@@ -52,25 +47,6 @@ class StaticVectors:
     frequencies: npt.NDArray[np.float64]
     vectors: npt.NDArray[np.float32]
     lowercase: bool
-
-    def to_layer(self, arrays: Mapping[str, Float32], frequency: float = FREQUENCY) -> ContextLayer:
-        """Return a context layer with these vectors in int8 and `arrays`; it has no common directions yet.
-
-        As context, the rarest word has the weight 1, and a word of the relative `frequency` half of that.
-        """
-        num_words, dim = self.vectors.shape
-        quantized, scales = quantize_rows(self.vectors)
-        weights = frequency / (frequency + self.frequencies)
-        weights /= weights.max()  # in a small corpus all words are frequent
-        own: dict[str, npt.NDArray[Any]] = {
-            "vectors": quantized,
-            "scales": scales,
-            "weights": weights.astype(np.float32),
-            "sentence_components": np.zeros((0, dim), np.float32),
-            "word_components": np.zeros((0, len(arrays["word_mean"])), np.float32),
-        }
-        config = ContextConfig(num_words, dim, lowercase=self.lowercase, num_components=0)
-        return ContextLayer(config, self.words, {**own, **arrays})
 
 
 def make_static_vectors(

@@ -83,19 +83,16 @@ class PartReader(ABC):
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
 
-    @cached_property
+    @property
+    @abstractmethod
     def rows(self) -> list[dict[str, Any]]:
         """The index, id, words, text and spans of each row."""
-        return self._read_rows()
 
     def read(self, position: int) -> VectorRow:
         """Return the row at a position in the part, from 0."""
         row, vectors = self.rows[position], _restore(self._read_arrays(position), self.layout)
         spans = [(start, end) for start, end in row["spans"]] if "spans" in row else None
         return VectorRow(row["index"], row["id"], row["words"], spans, vectors, row.get("text"))
-
-    @abstractmethod
-    def _read_rows(self) -> list[dict[str, Any]]: ...
 
     @abstractmethod
     def _read_arrays(self, position: int) -> Arrays:
@@ -163,7 +160,8 @@ class _NpyReader(PartReader):
         self._offsets = np.load(_file_at(stem, _OFFSETS))
         self._arrays = {name: _map(_file_at(stem, f".{name}.npy")) for name in layout.arrays}
 
-    def _read_rows(self) -> list[dict[str, Any]]:
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self._path.read_bytes().splitlines()]
 
     def _read_arrays(self, position: int) -> Arrays:
@@ -245,7 +243,8 @@ class _ParquetReader(PartReader):
         self._starts = np.cumsum([0, *sizes], dtype=np.int64)
         self._group: tuple[int, Any] | None = None  # the row group that was read last
 
-    def _read_rows(self) -> list[dict[str, Any]]:
+    @cached_property
+    def rows(self) -> list[dict[str, Any]]:
         names = [name for name in self._file.schema_arrow.names if name in _FIELDS]
         rows: list[dict[str, Any]] = self._file.read(columns=names, use_threads=False).to_pylist()
         return rows
