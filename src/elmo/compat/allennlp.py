@@ -26,7 +26,7 @@ from elmo.layer import LayerMixes
 from elmo.nn.batch import Boundaries, pad_sentences, unpad_sentences
 from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.tasks.readers.lines import Lines
+from elmo.tasks.readers.reader import Lines
 from elmo.text.batch import Indexer
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.sentence_input import as_plain, check_batch_size
