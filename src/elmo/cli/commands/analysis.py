@@ -32,7 +32,7 @@ def similarity(
     model: ModelOptions,
     layers: options.LayerChoice = None,
     by_layer: bool = option("--by-layer", "Show every layer and meaning; layer 0 does not see the sentence.", False),
-    json: options.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Compute the cosine similarity of marked words or of whole sentences.
 
@@ -62,7 +62,7 @@ def similarity(
         if by_layer and opened.context is not None:
             meaning = compare_words(opened, sentences, layers="meaning").cosines
     shown = [word.mark() for word in result.words] if is_marked else sentences
-    if json:
+    if as_json:
         values = result.to_dict()
         for pair in values["pairs"] if meaning is not None else ():
             pair["cosine_by_meaning"] = float(meaning[pair["a"], pair["b"]])  # type: ignore[index]
@@ -110,7 +110,7 @@ def neighbors(
     ),
     top_k: int = option("--top-k", "Number of neighbors per layer.", 10),
     force: bool = option("--force", "With --build: replace the vectors of other files or settings.", False),
-    json: options.AsJson = False,
+    as_json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
     """Find the occurrences that are most similar to a word in its sentence.
@@ -126,7 +126,7 @@ def neighbors(
     if (build is None) == (sentence is None):
         raise InputError("Give a sentence with one [marked] word, or --build FOLDER to build an index.")
     if build is not None:
-        return _build(build, corpus, layers, model, force=force, as_json=json)
+        return _build(build, corpus, layers, model, force=force, as_json=as_json)
     assert sentence is not None
     from elmo.analysis import find_neighbors
 
@@ -135,7 +135,7 @@ def neighbors(
         elmo, sentence, opened, layers=layers, words=match, top_k=top_k, reading=TextSettings(**corpus.reading),
         show_progress_bar=True,
     )  # fmt: skip
-    print(to_json(result.to_dict()) if json else "\n".join(_describe_neighbors(result)))
+    print(to_json(result.to_dict()) if as_json else "\n".join(_describe_neighbors(result)))
 
 
 def _build(
@@ -186,7 +186,7 @@ def senses(
     max_occurrences: options.MaxOccurrences = 1000,
     contexts: int = option("", "Number of typical contexts to show of each sense.", 3, min=0),
     seed: options.Seed = 0,
-    json: options.AsJson = False,
+    as_json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
     """Find the senses that a word has in a text.
@@ -204,7 +204,7 @@ def senses(
         elmo, word, occurrences, num_found=num_found, layer=layer, num_senses=num_senses, num_typical=contexts,
         seed=seed, show_progress_bar=True,
     )  # fmt: skip
-    print(to_json(result.to_dict()) if json else "\n".join(_describe_senses(result, detected=num_senses is None)))
+    print(to_json(result.to_dict()) if as_json else "\n".join(_describe_senses(result, detected=num_senses is None)))
 
 
 def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ TASK_FILE = "task.json"
 def info(
     files: FilesOptions,
     model: str | None = argument("MODEL", "A model, a folder of vectors, or a task; default: en-small.", None),
-    json: options.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Describe a model, a folder of vectors or a task.
 
@@ -36,7 +36,7 @@ def info(
     from elmo.checkpoint.source import DEFAULT_MODEL
 
     facts = _describe(files, model or str(DEFAULT_MODEL))
-    print(to_json(facts) if json else align_facts(facts))
+    print(to_json(facts) if as_json else align_facts(facts))
 
 
 def _describe(files: FilesOptions, name: str) -> dict[str, Any]:

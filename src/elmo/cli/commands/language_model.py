@@ -29,7 +29,7 @@ def score(
     inputs: options.Rows = None,
     text: options.Texts = None,
     column: options.Column = None,
-    json: bool = option(
+    as_json: bool = option(
         "--json", "Print one line of JSON per sentence, with the log probabilities of its words.", False
     ),
     split_on_spaces: options.SplitOnSpaces = False,
@@ -52,7 +52,7 @@ def score(
     elmo = model.open(source.texts, state=state)
     with source.rows("sentences", prints=True) as rows:
         for index, (row, scored) in enumerate(_score_rows(elmo, rows, split_on_spaces=split_on_spaces)):
-            if json:
+            if as_json:
                 print(to_json(_to_object(index, scored)))
                 continue
             unknown = "  " + translate(f"({scored.num_unknown} unknown)") if scored.num_unknown else ""
@@ -74,7 +74,7 @@ def substitutes(
     top_k: int = option("--top-k", "Number of words to print.", 10, min=1),
     punctuation: bool = option("--punctuation", "Include punctuation.", False),
     same_word: bool = option("--same-word", "Include the marked word itself.", False),
-    json: options.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Print substitutes for a word in its sentence, best first.
 
@@ -87,7 +87,7 @@ def substitutes(
     """
     elmo = model.open([sentence])
     words = elmo.substitutes(sentence, top_k=top_k, punctuation=punctuation, same_word=same_word)
-    if json:
+    if as_json:
         listed = [{"word": word.word, "log_probability": round(word.log_probability, 6)} for word in words]
         print(to_json({"sentence": sentence, "substitutes": listed}))
     else:
@@ -115,7 +115,7 @@ def evaluate(
     split: Literal["lines", "sentences"] = option("", "Unit of a sentence: a line, or a detected sentence.", "lines"),
     split_on_spaces: options.SplitOnSpaces = False,
     state: options.StateChoice = "zero",
-    json: options.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure the perplexity of a language model on a text.
 
@@ -139,7 +139,7 @@ def evaluate(
     with source.rows("lines") as rows:
         evaluation = evaluate_text(elmo, map(text_of, rows), split_on_spaces=split_on_spaces)
     facts = _describe_evaluation(elmo, evaluation)
-    print(to_json(facts) if json else align_facts(facts))
+    print(to_json(facts) if as_json else align_facts(facts))
 
 
 def _describe_evaluation(model: "Elmo", evaluation: "Evaluation") -> dict[str, Any]:

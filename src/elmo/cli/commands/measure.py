@@ -27,7 +27,7 @@ def bench(
     model: options.ModelName = None,
     seconds: float = option("--seconds X", "Duration of each measurement.", 3.0, min=0.001),
     threads: options.Threads = None,
-    json: options.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Measure throughput and latency in float32 and int8.
 
@@ -43,7 +43,7 @@ def bench(
     for precision in ("float32", "int8"):
         elmo = files.open_named(model, precision=precision, num_threads=threads)
         measurements += [_measure(elmo, sentences, at_once, seconds) for at_once in SENTENCES_AT_ONCE]
-    if json:
+    if as_json:
         print(to_json({"num_threads": elmo.num_threads, "measurements": measurements}))
         return
     titles = ("precision", "at once", "words/s", "ms", "cached")
@@ -106,7 +106,7 @@ def probe(
     sense_index: str | None = option("FILE", "For senses: WordNet's index.sense.", None),
     seeds: int = option("", "Number of random seeds, counted from 0.", 3, min=1),
     max_train_words: int | None = option("", "Maximum number of training words.", None, shown="by KIND", min=1),
-    json: options.AsJson = False,
+    as_json: options.AsJson = False,
     *,
     model: ModelOptions,
 ) -> None:
@@ -130,7 +130,7 @@ def probe(
         model.open(), kind, train=train, test=test, format=file_format, columns=columns, sense_index=sense_index,
         seeds=range(seeds), max_train_words=max_train_words, show_progress_bar=True,
     )  # fmt: skip
-    print(to_json(result.to_dict()) if json else "\n".join(_describe_probe(result)))
+    print(to_json(result.to_dict()) if as_json else "\n".join(_describe_probe(result)))
 
 
 def _describe_probe(result: "ProbeResult") -> Iterator[str]:
