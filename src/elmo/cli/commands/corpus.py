@@ -1,6 +1,5 @@
 """`elmo prepare`, `static` and `fuse`: raw text -> a corpus -> static vectors and context layers."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,6 +12,7 @@ from elmo.cli.terminal import say
 from elmo.config import NEW_CONTEXT, ContextConfig
 from elmo.corpus.settings import PrepareSettings
 from elmo.files.durable import output_file
+from elmo.files.rows import to_json
 
 _INPUTS = (
     "Files .txt, .jsonl or .parquet, plain or compressed (.gz, .xz, .bz2, .zst), or patterns such as "
@@ -52,7 +52,7 @@ def prepare(
         )  # fmt: skip
     counts: dict[str, Any] = corpus.manifest["counts"]
     if as_json:
-        print(json.dumps({"folder": str(output), **counts, "num_shards": corpus.num_shards}))
+        print(to_json({"folder": str(output), **counts, "num_shards": corpus.num_shards}))
         return
     say(
         f"{output} holds {counts['num_words']:,} words in {counts['num_sentences']:,} sentences; "

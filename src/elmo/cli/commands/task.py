@@ -1,7 +1,6 @@
 """`elmo tag`: a ready-made tagger. `elmo task train|evaluate|predict`: ELMo in a task of the user's own."""
 
 import dataclasses
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,6 +16,7 @@ from elmo.cli.terminal import say
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file
+from elmo.files.rows import to_json
 from elmo.files.sources import STDIN
 from elmo.heap import reuse_large_blocks
 from elmo.tasks.examples import locate_words
@@ -109,7 +109,6 @@ def tag(
     """
     from elmo.cli.text_input import TextInput
     from elmo.corpus.rows import Columns
-    from elmo.files.rows import to_json
     from elmo.tasks.taggers import Tagger, choose_tagger, load
 
     tagger = None
@@ -194,7 +193,7 @@ def train(
     comparison = compared.read(changes.get("fit.seed", 0))
     with resumable():
         rows = tasks.compare(train, comparison=comparison, keep_runs=compared.keep_runs, **files)
-    print(json.dumps([dataclasses.asdict(row) for row in rows]) if as_json else tasks.format_table(rows))
+    print(to_json([dataclasses.asdict(row) for row in rows]) if as_json else tasks.format_table(rows))
 
 
 def _resuming(folder: Path) -> list[str] | None:
@@ -215,7 +214,7 @@ def _make_read_settings(chosen: dict[str, Any]) -> ReadSettings:
 def _report(result: "TaskResult", *, as_json: bool) -> None:
     if as_json:
         values = result.to_dict()
-        print(json.dumps({name: value for name, value in values.items() if name not in ("history", "settings")}))
+        print(to_json({name: value for name, value in values.items() if name not in ("history", "settings")}))
         return
     split, scores = ("test", result.test) if result.test else ("dev", result.dev)
     say(f"{result.folder} is done, best after epoch {result.best_epoch}: {split} {_format_scores(scores)}.")
@@ -245,7 +244,7 @@ def evaluate(
     examples = opened.read_examples(file, _make_read_settings(read))
     scores = opened.evaluate(examples)
     if as_json:
-        print(json.dumps({"num_examples": len(examples), **scores}))
+        print(to_json({"num_examples": len(examples), **scores}))
     else:
         say(f"{file}: {_format_scores(scores)} (examples: {len(examples):,}).")
 
@@ -290,15 +289,16 @@ def predict(
     reader = open_reader(source, opened.family, requested, trained=opened.read, labelled=False)
     ahead, examples = tee(reader)
 
-    def to_json(example: Any, prediction: Any) -> str:
-        return json.dumps(opened.to_json(example, prediction), ensure_ascii=False) + "\n"
-
-    form = to_json if as_json else reader.write
+    predicted = zip(examples, opened.predict_examples(ahead), strict=True)
     with _writing(output) as write:
-        write("" if as_json else reader.begin())
-        for example, prediction in zip(examples, opened.predict_examples(ahead), strict=True):
-            write(form(example, prediction))
-        write("" if as_json else reader.end())
+        if as_json:
+            for example, prediction in predicted:
+                write(f"{to_json(opened.to_json(example, prediction))}\n")
+            return
+        write(reader.begin())
+        for example, prediction in predicted:
+            write(reader.write(example, prediction))
+        write(reader.end())
 
 
 @contextmanager
