@@ -44,7 +44,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 
 def is_index(path: str | Path) -> bool:
     """Return whether a corpus is the folder of an index, complete or not, and no text file."""
-    return VECTORS.is_described(Path(path)) or (Path(path) / MANIFEST).is_file()
+    return (Path(path) / MANIFEST).is_file() or VECTORS.is_described(Path(path))
 
 
 class _Tables(NamedTuple):

@@ -1,6 +1,5 @@
 """Which vectors of a word are compared: one layer's, the average of all layers, or "meaning" (context layer)."""
 
-import dataclasses
 import itertools
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
@@ -8,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from elmo.analysis.occurrences import Occurrence, TextSettings
+from elmo.analysis.occurrences import Occurrence
 from elmo.errors import InputError
 from elmo.model import Elmo
 from elmo.progress import progress_bar
@@ -43,17 +42,6 @@ def choose_layers(layers: Sequence[str | int] | None, model: Elmo) -> tuple[Laye
     if not layers:
         return tuple(range(1, model.num_layers)) if model.context is None else ("meaning",)
     return tuple(dict.fromkeys(choose_layer(layer, model) for layer in layers))
-
-
-def settings_for(model: Elmo, reading: TextSettings | None = None) -> TextSettings:
-    """Return how a model's texts are read: with the model's own tokenization."""
-    reading = reading or TextSettings()
-    tokenization = model.tokenization.config
-    if tokenization.split_on_spaces:
-        return dataclasses.replace(reading, split_on_spaces=True)
-    if reading.split_on_spaces or tokenization.units == "words":
-        return reading
-    return dataclasses.replace(reading, characters=tokenization.scripts)
 
 
 def embed_layers(

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from elmo.analysis.index import CorpusIndex
-from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, settings_for
+from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers
 from elmo.analysis.occurrences import (
     Corpus,
     CorpusSentence,
@@ -23,6 +23,7 @@ from elmo.analysis.occurrences import (
     is_same_word,
     read_corpus,
     read_query,
+    settings_for,
 )
 from elmo.analysis.segmentation import Cohesion, is_function_word, measure_cohesion
 from elmo.errors import InputError

@@ -6,7 +6,7 @@ Text is read as `elmo prepare` reads it: plain text, JSON lines or Parquet, comp
 import itertools
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -20,6 +20,7 @@ from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
     from elmo.analysis.index import CorpusIndex
+    from elmo.model import Elmo
 
 # An index, or the names of text files (patterns such as texts/*.txt too).
 Corpus: TypeAlias = "CorpusIndex | Sequence[str]"
@@ -137,7 +138,7 @@ def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence
 
 
 def read_query(
-    sentence: Sentence,
+    sentence: Sentence | Occurrence,
     index: WordIndex | None = None,
     *,
     tokenization: Tokenization | None = None,
@@ -145,8 +146,10 @@ def read_query(
 ) -> Occurrence:
     """Return the word of a sentence that is [marked] or has the index; InputError if there is no such word.
 
-    `tokenization` is the model's.
+    An occurrence is returned as it is. `tokenization` is the model's.
     """
+    if isinstance(sentence, Occurrence):
+        return sentence
     tokenizer = (tokenization or Tokenization()).tokenizer(on_spaces=on_spaces)
     words, (start, end) = read_pointed(sentence, index, tokenizer, name="index")
     if isinstance(sentence, str):
@@ -167,6 +170,17 @@ def read_query(
 def is_same_word(first: str, second: str) -> bool:
     """Return whether two words are equal except for upper and lower case."""
     return first.casefold() == second.casefold()
+
+
+def settings_for(model: "Elmo", reading: TextSettings | None = None) -> TextSettings:
+    """Return how a model's texts are read: with the model's own tokenization."""
+    reading = reading or TextSettings()
+    tokenization = model.tokenization.config
+    if tokenization.split_on_spaces:
+        return replace(reading, split_on_spaces=True)
+    if reading.split_on_spaces or tokenization.units == "words":
+        return reading
+    return replace(reading, characters=tokenization.scripts)
 
 
 def find_corpus(names: Sequence[str]) -> list[Source]:

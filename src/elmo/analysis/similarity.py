@@ -64,9 +64,7 @@ def compare_words(
         raise InputError(
             "One sentence was given; give two or more, each with one word in brackets, as in 'I went to the [bank]'."
         )
-    occurrences = tuple(
-        word if isinstance(word, Occurrence) else read_query(word, tokenization=model.tokenization) for word in words
-    )
+    occurrences = tuple(read_query(word, tokenization=model.tokenization) for word in words)
     sentences = [occurrence.sentence.words for occurrence in occurrences]
     spans = [[(occurrence.start, occurrence.end)] for occurrence in occurrences]
     # (N, D) or (N, L+1, D)

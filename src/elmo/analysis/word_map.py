@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from elmo.analysis.layers import Array, LayerKey, choose_layer, embed_layers, name_layer
+from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, name_layer
 from elmo.analysis.occurrences import Occurrence, is_same_word, read_query
 from elmo.analysis.segmentation import Cohesion, measure_cohesion
 from elmo.analysis.senses import find_clusters
@@ -79,23 +79,17 @@ def map_senses(
     many as are found, by the last of the layers.
     """
     require("sklearn", "analysis", "Clustering")
-    occurrences = [
-        sentence if isinstance(sentence, Occurrence) else read_query(sentence, tokenization=model.tokenization)
-        for sentence in sentences
-    ]
+    occurrences = tuple(read_query(sentence, tokenization=model.tokenization) for sentence in sentences)
     if len(occurrences) < 3:
         raise InputError(f"A map of senses needs at least 3 sentences with the word, but there are {len(occurrences)}.")
-    chosen: list[str | int] = list(layers) if layers else [*range(model.num_layers)]
-    if not layers and model.context is not None:
-        chosen.append("meaning")
-    keys = list(dict.fromkeys(choose_layer(layer, model) for layer in chosen))
+    every_layer = [*range(model.num_layers), *([] if model.context is None else ["meaning"])]
+    keys = choose_layers(layers or every_layer, model)
     vectors = embed_layers(model, occurrences, keys, show_progress_bar=show_progress_bar)
     senses = tuple(find_clusters(vectors[keys[-1]], num_clusters=num_senses, seed=seed).labels.tolist())
     points = {key: _project(vectors[key]) for key in keys}
-    last = points.pop(keys[-1])
-    points = {**{key: _rotate(projected, last) for key, projected in points.items()}, keys[-1]: last}
+    points = {key: _rotate(projected, points[keys[-1]]) for key, projected in points.items()}
     names = tuple(name_senses(occurrences, senses, model))
-    return SenseMap(occurrences[0].word, tuple(occurrences), senses, names, points)
+    return SenseMap(occurrences[0].word, occurrences, senses, names, points)
 
 
 def name_senses(occurrences: Sequence[Occurrence], numbers: Sequence[int], model: Elmo) -> list[tuple[str, ...]]:

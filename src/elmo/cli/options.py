@@ -202,7 +202,7 @@ class CorpusOptions:
     def find(self, word: str, model: ModelOptions, max_occurrences: int, seed: int) -> "tuple[Occurrences, Elmo]":
         """Find the occurrences of a word in the corpus, and open the model."""
         from elmo.analysis import find_occurrences
-        from elmo.analysis.layers import settings_for
+        from elmo.analysis.occurrences import settings_for
 
         corpus, opened = self.open(model, word)
         reading = settings_for(opened, TextSettings(**self.reading))
