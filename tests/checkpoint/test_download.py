@@ -17,7 +17,8 @@ OTHER = SIGNATURE + CONTENT[:3:-1]
 
 
 @pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+def cache_and_small_chunks(no_outside_settings: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10_000)  # what a broken connection loses
 
 
@@ -27,9 +28,9 @@ def url(server: FileServer) -> str:
     return server.address + "/models/weights.hdf5"
 
 
-def message_of(url: str, cache: Path, **options: object) -> str:
+def message_of(url: str, **options: object) -> str:
     with pytest.raises(CheckpointError) as caught:
-        fetch_url(url, cache=cache, **options)
+        fetch_url(url, **options)
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
@@ -59,6 +60,7 @@ def finish(process: subprocess.Popen[str]) -> str:
 
 
 def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("ELMO_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     assert cache_folder() == tmp_path / ".cache" / "modern-elmo"
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
@@ -71,17 +73,17 @@ def test_cache_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, t
 
 
 def test_a_file_is_downloaded_once(server: FileServer, url: str, tmp_path: Path) -> None:
-    path = fetch_url(url, cache=tmp_path)
+    path = fetch_url(url)
     assert path.read_bytes() == CONTENT
     assert path.name == "weights.hdf5"
-    assert fetch_url(url, cache=tmp_path) == path
+    assert fetch_url(url) == path
     assert len(server.requests) == 1
     assert files_in(tmp_path) == {"weights.hdf5"}
 
 
-def test_addresses_with_the_same_file_name_do_not_collide(server: FileServer, tmp_path: Path) -> None:
+def test_addresses_with_the_same_file_name_do_not_collide(server: FileServer) -> None:
     server.files = {"/a/options.json": b"{a", "/b/options.json": b"{b", "/b/options.json?v=2": b"{c"}
-    paths = [fetch_url(server.address + path, cache=tmp_path) for path in server.files]
+    paths = [fetch_url(server.address + path) for path in server.files]
     assert [path.read_bytes() for path in paths] == [b"{a", b"{b", b"{c"]
     assert {path.name for path in paths} == {"options.json"}
 
@@ -89,7 +91,7 @@ def test_addresses_with_the_same_file_name_do_not_collide(server: FileServer, tm
 def test_a_folder_brings_files_together(server: FileServer, tmp_path: Path) -> None:
     server.files = {"/a/options.json": b"{", "/b/weights.hdf5": SIGNATURE}
     for path in server.files:
-        fetch_url(server.address + path, cache=tmp_path, folder="official/tiny")
+        fetch_url(server.address + path, folder="official/tiny")
     assert files_in(tmp_path / "official" / "tiny") == {"options.json", "weights.hdf5"}
 
 
@@ -105,36 +107,36 @@ def test_file_names_are_safe_and_readable(server: FileServer, tmp_path: Path, pa
     sent = path.replace(" ", "%20").encode().decode("latin-1")
     quoted = "".join(f"%{ord(letter):02X}" if ord(letter) > 127 else letter for letter in sent)
     server.files[quoted] = b"content"
-    found = fetch_url(server.address + path + "#part", cache=tmp_path)
+    found = fetch_url(server.address + path + "#part")
     assert (found.name, found.read_bytes()) == (name, b"content")
 
 
-def test_redirects_are_followed(server: FileServer, url: str, tmp_path: Path) -> None:
+def test_redirects_are_followed(server: FileServer, url: str) -> None:
     server.redirects["/latest.hdf5"] = url
-    path = fetch_url(server.address + "/latest.hdf5", cache=tmp_path)
+    path = fetch_url(server.address + "/latest.hdf5")
     assert (path.name, path.read_bytes()) == ("latest.hdf5", CONTENT)
 
 
-def test_a_body_without_length_is_taken_to_its_end(server: FileServer, url: str, tmp_path: Path) -> None:
+def test_a_body_without_length_is_taken_to_its_end(server: FileServer, url: str) -> None:
     server.sends_length = False
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
+    assert fetch_url(url).read_bytes() == CONTENT
 
 
 # Broken connections
 
 
-def test_a_broken_download_is_resumed(server: FileServer, url: str, tmp_path: Path) -> None:
+def test_a_broken_download_is_resumed(server: FileServer, url: str) -> None:
     server.break_after = [70_000]
-    assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
+    assert f"{url} cannot be downloaded (" in message_of(url)
+    assert fetch_url(url).read_bytes() == CONTENT
     assert server.ranges == [None, "bytes=70000-"]
 
 
-def test_without_an_etag_nothing_is_joined(server: FileServer, url: str, tmp_path: Path) -> None:
+def test_without_an_etag_nothing_is_joined(server: FileServer, url: str) -> None:
     server.sends_etag = False
     server.break_after = [70_000]
-    assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
+    assert f"{url} cannot be downloaded (" in message_of(url)
+    assert fetch_url(url).read_bytes() == CONTENT
     assert server.ranges == [None, None]
 
 
@@ -143,24 +145,24 @@ def test_a_changed_file_is_not_joined_to_the_old_beginning(
     server: FileServer, url: str, tmp_path: Path, changed: bytes
 ) -> None:
     server.break_after = [70_000]
-    assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)
+    assert f"{url} cannot be downloaded (" in message_of(url)
     server.files["/models/weights.hdf5"] = changed
-    assert fetch_url(url, cache=tmp_path).read_bytes() == changed
+    assert fetch_url(url).read_bytes() == changed
 
 
-def test_a_server_that_ignores_the_range_starts_again(server: FileServer, url: str, tmp_path: Path) -> None:
+def test_a_server_that_ignores_the_range_starts_again(server: FileServer, url: str) -> None:
     server.honours_range = False
     server.break_after = [70_000]
-    assert "cannot be downloaded" in message_of(url, tmp_path)
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
+    assert "cannot be downloaded" in message_of(url)
+    assert fetch_url(url).read_bytes() == CONTENT
 
 
 @pytest.mark.needs("SIGKILL")
 def test_a_killed_process_is_continued_by_the_next(server: FileServer, url: str, tmp_path: Path) -> None:
     server.stall_after = 200_000
-    code = "import sys; from pathlib import Path; from elmo.checkpoint.download import fetch_url\n"
-    code += "print(fetch_url(sys.argv[1], cache=Path(sys.argv[2])))"
-    first = start_process(code, url, tmp_path)
+    code = "import sys; from elmo.checkpoint.download import fetch_url\n"
+    code += "print(fetch_url(sys.argv[1]))"
+    first = start_process(code, url)
     assert server.stalled.wait(60)
     first.send_signal(signal.SIGKILL)
     first.communicate()
@@ -168,15 +170,14 @@ def test_a_killed_process_is_continued_by_the_next(server: FileServer, url: str,
     server.stall_after = None
     server.released.set()
 
-    assert Path(finish(start_process(code, url, tmp_path))).read_bytes() == CONTENT
+    assert Path(finish(start_process(code, url))).read_bytes() == CONTENT
     assert files_in(tmp_path) == {"weights.hdf5"}
 
 
-def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path: Path) -> None:
+def test_two_processes_share_one_download(server: FileServer, url: str) -> None:
     server.stall_after = 200_000
     code = """if True:
         import sys
-        from pathlib import Path
         from elmo.checkpoint import download
         lock = download.FileLock
         def announce(path):
@@ -184,10 +185,10 @@ def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path
                 print("waiting", flush=True)
             return lock(path)
         download.FileLock = announce
-        print(download.fetch_url(sys.argv[1], cache=Path(sys.argv[2])))"""
-    first = start_process(code, url, tmp_path)
+        print(download.fetch_url(sys.argv[1]))"""
+    first = start_process(code, url)
     assert server.stalled.wait(60)
-    second = start_process(code, url, tmp_path)
+    second = start_process(code, url)
     assert second.stdout is not None
     assert second.stdout.readline() == "waiting\n"  # it saw no file, and the first has the lock
     server.released.set()
@@ -203,25 +204,28 @@ def test_two_processes_share_one_download(server: FileServer, url: str, tmp_path
 @pytest.mark.parametrize("status", [404, 403, 503])
 def test_an_http_error_is_reported(server: FileServer, url: str, tmp_path: Path, status: int) -> None:
     server.statuses["/models/weights.hdf5"] = status
-    assert f"{url} cannot be downloaded ({status} " in message_of(url, tmp_path)
+    assert f"{url} cannot be downloaded ({status} " in message_of(url)
     assert files_in(tmp_path) == set()
 
 
 def test_a_refused_connection_is_reported(tmp_path: Path) -> None:
     with FileServer() as gone:
         url = gone.address + "/weights.hdf5"
-    assert f"{url} cannot be downloaded (" in message_of(url, tmp_path)
+    assert f"{url} cannot be downloaded (" in message_of(url)
 
 
 @pytest.mark.parametrize("address", ["ftp://host/x", "file:///etc/hosts", "http:///x", "http://[::1/x", "small"])
-def test_only_web_addresses_are_fetched(tmp_path: Path, address: str) -> None:
-    assert f"{address!r} is not an http:// or https:// URL" in message_of(address, tmp_path)
+def test_only_web_addresses_are_fetched(address: str) -> None:
+    assert f"{address!r} is not an http:// or https:// URL" in message_of(address)
 
 
-def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_named(
+    server: FileServer, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("in the way")
-    message = message_of(url, blocked, folder="models")
+    monkeypatch.setenv("ELMO_CACHE", str(blocked))
+    message = message_of(url, folder="models")
     assert message.startswith(f"{blocked / 'models' / 'weights.hdf5'} cannot be read or written: [Errno ")
     assert message.endswith("; free up disk space, or set the environment variable ELMO_CACHE to another cache folder.")
     assert server.requests == []
@@ -232,10 +236,10 @@ def test_a_cache_that_cannot_be_written_is_named(server: FileServer, url: str, t
 
 def test_local_files_only_makes_no_request(server: FileServer, url: str, tmp_path: Path) -> None:
     target = tmp_path / "models" / "weights.hdf5"
-    assert "local_files_only is set" in message_of(url, tmp_path, folder="models", local_files_only=True)
+    assert "local_files_only is set" in message_of(url, folder="models", local_files_only=True)
     assert server.requests == []
-    fetch_url(url, cache=tmp_path, folder="models")
-    assert fetch_url(url, cache=tmp_path, folder="models", local_files_only=True) == target
+    fetch_url(url, folder="models")
+    assert fetch_url(url, folder="models", local_files_only=True) == target
     assert len(server.requests) == 1
 
 
@@ -243,7 +247,7 @@ def test_a_file_copied_in_by_hand_is_used(url: str, tmp_path: Path) -> None:
     target = tmp_path / "models" / "weights.hdf5"
     target.parent.mkdir()
     target.write_bytes(CONTENT)
-    assert fetch_url(url, cache=tmp_path, folder="models", local_files_only=True) == target
+    assert fetch_url(url, folder="models", local_files_only=True) == target
 
 
 # What is accepted
@@ -251,8 +255,8 @@ def test_a_file_copied_in_by_hand_is_used(url: str, tmp_path: Path) -> None:
 
 def test_a_wrong_file_is_refused_and_nothing_is_kept(server: FileServer, url: str, tmp_path: Path) -> None:
     server.files["/models/weights.hdf5"] = b"<html>Log in to the network</html>"
-    message = message_of(url, tmp_path)
+    message = message_of(url)
     assert f"{url} is not a .hdf5 file but begins with '<html>Log in to the network</html>'; open" in message
     assert files_in(tmp_path) == set()
     server.files["/models/weights.hdf5"] = CONTENT
-    assert fetch_url(url, cache=tmp_path).read_bytes() == CONTENT
+    assert fetch_url(url).read_bytes() == CONTENT

@@ -20,16 +20,13 @@ _URL_PUNCTUATION = "%/:=&?~+!$,;'@()*[]"
 _SIGNATURES = {".json": b"{", ".hdf5": b"\x89HDF"}
 
 
-def fetch_url(
-    url: str, *, cache: Path | None = None, folder: str | None = None, local_files_only: bool = False
-) -> Path:
+def fetch_url(url: str, *, folder: str | None = None, local_files_only: bool = False) -> Path:
     """Download `url` unless the cache has it, and return the cached file.
 
     Pass the same `folder`, relative to the cache, to store several files together; by default each URL has its own.
     Raises CheckpointError if the file is not available, or if its content does not match its suffix.
     """
-    url = _normalize_url(url)
-    cache = cache_folder() if cache is None else cache
+    url, cache = _normalize_url(url), cache_folder()
     name = re.sub(r"[^\w.-]", "_", PurePosixPath(unquote(urlsplit(url).path)).name).lstrip(".")
     target = cache / (folder or f"urls/{_short_hash(url)}") / (name or "file")
     if target.exists():

@@ -59,13 +59,15 @@ def open_checkpoint(
         raise unreadable(Path(error.filename or path), error) from error
 
 
-def recognize(folder: Path) -> Format | None:
-    """Return the format of the model in a folder, or None if it holds none."""
-    if is_model_folder(folder):
+def recognize(path: Path) -> Format | None:
+    """Return the format of the model in a folder, or of a file; None for a folder without a model."""
+    if not path.is_dir():
+        return "hdf5" if path.suffix in HDF5_SUFFIXES or hdf5.is_hdf5(path) else "tensorflow"
+    if is_model_folder(path):
         return "elmo"
-    if (folder / manylangs.ENCODER_FILE).is_file():
+    if (path / manylangs.ENCODER_FILE).is_file():
         return "manylangs"
-    names = [entry.name for entry in folder.iterdir()]
+    names = [entry.name for entry in path.iterdir()]
     if any(name.endswith(HDF5_SUFFIXES) for name in names) and any(n.endswith("options.json") for n in names):
         return "hdf5"
     return "tensorflow" if any(name.endswith(".index") for name in names) else None
@@ -113,15 +115,12 @@ def _check_entries(entries: list[zipfile.ZipInfo], path: Path) -> None:
 
 def _read(path: Path, format: Format | None) -> Checkpoint:
     folder = path if path.is_dir() else path.parent
-    if format is None and path == folder:
-        format = recognize(path)
-        if format is None:
-            raise CheckpointError(
-                f"{path} holds no model: expected config.json with weights.safetensors, encoder.pkl, an "
-                "options.json with an HDF5 file, or a TensorFlow checkpoint."
-            )
-    elif format is None:
-        format = "hdf5" if path.suffix in HDF5_SUFFIXES or hdf5.is_hdf5(path) else "tensorflow"
+    format = format or recognize(path)
+    if format is None:
+        raise CheckpointError(
+            f"{path} holds no model: expected config.json with weights.safetensors, encoder.pkl, an options.json with "
+            "an HDF5 file, or a TensorFlow checkpoint."
+        )
     if format == "elmo":
         return read_folder(path)
     if format == "manylangs":

@@ -20,8 +20,8 @@ Float32: TypeAlias = npt.NDArray[np.float32]
 Weights: TypeAlias = Mapping[str, Float32]
 # How weights are stored: as they are, in float16, or "compact": float16 with the softmax in int8.
 Storage: TypeAlias = Literal["float32", "float16", "compact"]
-LARGEST_WEIGHT = 1e6  # products of larger ones overflow; trained weights stay far below
-MAX_NAMES_IN_MESSAGE = 5
+_LARGEST_WEIGHT = 1e6  # products of larger ones overflow; trained weights stay far below
+_MAX_NAMES = 5
 _SOFTMAX_WEIGHT = "softmax.weight"
 _SCALE = ".scale"  # ends the name of the array with the scale of each row of an 8-bit matrix
 _FLOAT32, _FLOAT16, _INT8 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.int8)
@@ -123,7 +123,7 @@ def check_finite(weights: Mapping[str, Array], subject: str = "The weights have"
         if not np.isfinite(largest):
             faults.append(name)
             reason = reason or "NaN or infinite values"
-        elif largest > LARGEST_WEIGHT:
+        elif largest > _LARGEST_WEIGHT:
             faults.append(name)
             reason = reason or f"values up to {largest:.3g}, with which vectors overflow,"
     if faults:
@@ -181,5 +181,5 @@ def store(weights: Weights, storage: Storage) -> dict[str, Array]:
 
 def list_some(phrases: list[str]) -> str:
     """Join phrases for a message, cut to the first few."""
-    more = len(phrases) - MAX_NAMES_IN_MESSAGE
-    return "; ".join(phrases[:MAX_NAMES_IN_MESSAGE]) + (f"; and {more} more" if more > 0 else "")
+    more = len(phrases) - _MAX_NAMES
+    return "; ".join(phrases[:_MAX_NAMES]) + (f"; and {more} more" if more > 0 else "")

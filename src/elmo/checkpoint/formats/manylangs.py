@@ -22,6 +22,7 @@ from elmo.text.characters import DictionaryAlphabet
 
 ENCODER_FILE, TOKENS_FILE = "encoder.pkl", "token_embedder.pkl"
 WORD_TABLE, CHARACTER_TABLE = "word_emb_layer.embedding.weight", "char_emb_layer.embedding.weight"
+_TABLES = {WORD_TABLE: "tokens.words.weight", CHARACTER_TABLE: "tokens.characters.embedding.weight"}
 # The settings of the published models; their config.json names this file by a path that no longer exists.
 DEFAULT_SETTINGS: Mapping[str, Any] = {
     "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
@@ -41,7 +42,6 @@ LSTM_NAMES = {
     "state_linearity.bias": "bias",
     "state_projection.weight": "projection_weight",
 }
-Dictionary = dict[str, int]  # the row of each entry in its embedding
 
 
 def read_manylangs(folder: Path) -> Checkpoint:
@@ -53,21 +53,14 @@ def read_manylangs(folder: Path) -> Checkpoint:
     if characters is not None:
         # Training and inference of the original both swap the two marks.
         begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
-        characters = {{begin: end, end: begin}.get(name, name): row for name, row in characters.items()}
-    config = _make_config(settings, folder, words, characters, state)
-    table = []
-    for name, ours, entries in (
-        (WORD_TABLE, "tokens.words.weight", words),
-        (CHARACTER_TABLE, "tokens.characters.embedding.weight", characters),
-    ):
-        if entries is not None:
-            state[name] = state[name][list(entries.values())]
-            table.append(Row(name, state[name].shape, (ours,)))
+        characters = tuple({begin: end, end: begin}.get(name, name) for name in characters)
+    config = _make_config(settings, folder, state)
+    tables = [Row(name, state[name].shape, (ours,)) for name, ours in _TABLES.items() if name in state]
     return Checkpoint(
         config=config,
-        weights=import_weights([*table, *rows(config)], state, state.__getitem__, str(folder)),
-        vocabulary=None if words is None else tuple(words),
-        characters=None if characters is None else tuple(characters),
+        weights=import_weights([*tables, *rows(config)], state, state.__getitem__, str(folder)),
+        vocabulary=words,
+        characters=characters,
         origin={"format": "manylangs", "source": folder.name},
     )
 
@@ -83,8 +76,8 @@ def _read_settings(folder: Path) -> Mapping[str, Any]:
     return DEFAULT_SETTINGS
 
 
-def _read_dictionary(folder: Path, name: str, state: Mapping[str, Array], key: str) -> Dictionary | None:
-    """Read the entries of an embedding, in the order of their rows; None if the model has no such embedding."""
+def _read_dictionary(folder: Path, name: str, state: dict[str, Array], key: str) -> tuple[str, ...] | None:
+    """Return the entries of an embedding, whose rows in `state` are reordered to theirs; None if there is none."""
     table, path = state.get(key), folder / name
     if table is None:
         return None
@@ -92,7 +85,7 @@ def _read_dictionary(folder: Path, name: str, state: Mapping[str, Array], key: s
         raise CheckpointError(
             f"{folder / TOKENS_FILE} has {key} of shape {table.shape}; one vector per entry was expected."
         )
-    entries: Dictionary = {}
+    rows: dict[str, int] = {}
     lines, _ = read_lines(path)
     for line_number, line in enumerate(lines, start=1):
         entry, tab, row = line.removesuffix("\r").rpartition("\t")
@@ -101,17 +94,13 @@ def _read_dictionary(folder: Path, name: str, state: Mapping[str, Array], key: s
                 f"{path}, line {line_number} is {line!r:.80}; an entry, a tab and a number below {table.shape[0]} were "
                 "expected."
             )
-        entries[entry] = int(row)
-    return dict(sorted(entries.items(), key=lambda item: item[1]))
+        rows[entry] = int(row)
+    entries = sorted(rows, key=rows.__getitem__)
+    state[key] = table[[rows[entry] for entry in entries]]
+    return tuple(entries)
 
 
-def _make_config(
-    settings: Mapping[str, Any],
-    folder: Path,
-    words: Dictionary | None,
-    characters: Dictionary | None,
-    state: Mapping[str, Array],
-) -> ModelConfig:
+def _make_config(settings: Mapping[str, Any], folder: Path, state: Mapping[str, Array]) -> ModelConfig:
     try:
         encoder, embedder = settings["encoder"], settings["token_embedder"]
         for section, name, known in ((encoder, "encoder", "elmo"), (embedder, "token_embedder", "cnn")):
@@ -134,20 +123,22 @@ def _make_config(
             "end_word": "<eos>",
             "unknown_word": "<oov>",
         }
-        if characters is not None:
+        if CHARACTER_TABLE in state:
+            num_characters, embedding_dim = state[CHARACTER_TABLE].shape
             values["characters"] = {
                 "alphabet": "dictionary",
-                "num_characters": len(characters),
+                "num_characters": num_characters,
                 "max_characters": max_characters,
-                "embedding_dim": state[CHARACTER_TABLE].shape[1],
+                "embedding_dim": embedding_dim,
                 "filters": embedder["filters"],
                 "num_highways": embedder["n_highway"],
                 "activation": embedder["activation"],
             }
-        if words is not None:
+        if WORD_TABLE in state:
+            num_words, embedding_dim = state[WORD_TABLE].shape
             values["words"] = {
-                "num_words": len(words),
-                "embedding_dim": state[WORD_TABLE].shape[1],
+                "num_words": num_words,
+                "embedding_dim": embedding_dim,
                 "max_word_length": max_characters - 2,
             }
         return ModelConfig.from_dict(values)
