@@ -13,8 +13,8 @@ from elmo.files.rows import LONGEST_ROW_BYTES
 from elmo.files.sources import BrokenRow, find_sources, open_inputs
 
 
-def read(path, kind=None, **columns):
-    sources = find_sources([str(path)], path.parent / "stdin", kind=kind)
+def read(path, format=None, **columns):
+    sources = find_sources([str(path)], path.parent / "stdin", format=format)
     parts = cut_rows(sources, Columns(**columns), 1, handle_broken=lambda row, source: None)
     return [row for part in parts for row in part.rows]
 
@@ -147,7 +147,7 @@ def test_packed_files_and_patterns(tmp_path):
     write(tmp_path, "c", b"three\n")
     write(tmp_path, "d.log", b'{"text": "four"}')
     assert [row.content for row in read(tmp_path / "[a-c]*")] == ["one", "two", "three"]
-    assert [row.content for row in read(tmp_path / "d.log", kind="jsonl")] == ["four"]
+    assert [row.content for row in read(tmp_path / "d.log", format="jsonl")] == ["four"]
     cut = write(tmp_path, "cut.txt.gz", gzip.compress(b"one\n" * 10_000)[:-20])
     with pytest.raises(InputError, match=r"cut.txt.gz is truncated or damaged after line \d"):
         read(cut)

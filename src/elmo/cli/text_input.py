@@ -9,7 +9,7 @@ from pathlib import Path
 
 from elmo.corpus.rows import Columns, Row, open_rows
 from elmo.errors import InputError
-from elmo.files.sources import STDIN, BrokenRow, Kind, find_sources
+from elmo.files.sources import STDIN, BrokenRow, InputFormat, find_sources
 from elmo.progress import Advance, progress_bar
 
 _PATH_LIKE = re.compile(
@@ -46,7 +46,7 @@ class TextInput:
         texts: Sequence[str] | None = None,
         *,
         output: Path | None = None,
-        input_format: Kind | None = None,
+        input_format: InputFormat | None = None,
         columns: Columns | None = None,
     ) -> None:
         """`input_format` is that of all files, by default given by their extensions."""
@@ -54,7 +54,7 @@ class TextInput:
         self.texts = [*sentences, *(texts or ())]
         if not files and not self.texts:
             raise InputError("Nothing to read; give a sentence, name text files, or - for standard input.")
-        self._sources = find_sources(files, Path(), kind=input_format) if files else []
+        self._sources = find_sources(files, Path(), format=input_format) if files else []
         self._columns = columns or Columns()
         for source in self._sources:
             if output is not None and output.exists() and source.name != STDIN and output.samefile(source.path):

@@ -47,7 +47,7 @@ CORPUS = FolderKind(
     version=1,
     work=".preparing",
     repair="prepare the corpus again with --force",
-    own=re.compile("|".join(map(re.escape, (SHARDS, *_FILES)))),
+    file_names=re.compile("|".join(map(re.escape, (SHARDS, *_FILES)))),
     shape={
         "made_with": dict,
         "settings": dict,

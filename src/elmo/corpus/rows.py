@@ -135,7 +135,7 @@ def cut_rows(
 @contextmanager
 def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable[[], int]]]:
     """Yield the rows of one file, and a function that returns how many bytes of it were read so far."""
-    if source.kind == "parquet":
+    if source.format == "parquet":
 
         def choose(names: Collection[str]) -> list[str]:
             return [name for name in (*_check_columns(source, names, columns), columns.spans) if name is not None]
@@ -150,7 +150,7 @@ def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable
 
 def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
     """Split rows into sentences, or join lines into documents, according to `columns.split`."""
-    if columns.split == "none" and source.kind == "txt":
+    if columns.split == "none" and source.format == "txt":
         yield from _join_documents(rows)
         return
     for row in rows:
@@ -179,13 +179,13 @@ def _join_documents(rows: Rows) -> Rows:
 
 
 def _read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
-    """Return the rows of a stream of uncompressed bytes, of any kind but Parquet."""
-    if source.kind in ("csv", "tsv"):
+    """Return the rows of a stream of uncompressed bytes, of any format but Parquet."""
+    if source.format in ("csv", "tsv"):
         return _read_separated(stream, source, columns)
     lines = read_lines(stream, longest=LONGEST_ROW_BYTES)
-    if source.kind == "jsonl":
+    if source.format == "jsonl":
         return (_make_row(record, columns) for record in read_json_lines(lines))
-    if source.kind == "conllu":
+    if source.format == "conllu":
         return _read_conllu(lines)
     return (line if isinstance(line, BrokenRow) else Row(number, line) for number, line in enumerate(lines, start=1))
 
@@ -210,7 +210,7 @@ def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
     # Bytes that are not text come through as surrogates, so that they break only their own row.
     content = iter(partial(stream.readline, LONGEST_ROW_BYTES), b"")
     lines = (line.decode("utf-8", "surrogateescape") for line in content)
-    is_tsv = source.kind == "tsv"
+    is_tsv = source.format == "tsv"
     header: list[str] = []
     for row in read_cells(lines, "\t" if is_tsv else ",", quoted=not is_tsv):
         if isinstance(row, BrokenRow):

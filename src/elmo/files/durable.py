@@ -196,16 +196,16 @@ def is_leftover(name: str) -> bool:
     return bool(_TEMPORARY.fullmatch(name))
 
 
-def is_vacant(folder: Path, *own: str) -> bool:
+def is_vacant(folder: Path, *subfolders: str) -> bool:
     """Return whether a folder is missing, or contains only temporary files, a lock file, or vacant subfolders
-    listed in `own`.
+    listed in `subfolders`.
 
     A process that is killed before it wrote its first record leaves such a folder; a new one may start there.
     """
     if not folder.exists():
         return True
     return folder.is_dir() and all(
-        is_leftover(entry.name) or entry.name == LOCK or (entry.name in own and is_vacant(entry))
+        is_leftover(entry.name) or entry.name == LOCK or (entry.name in subfolders and is_vacant(entry))
         for entry in folder.iterdir()
     )
 

@@ -22,7 +22,7 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import sha256_of
 
-Kind = Literal["txt", "jsonl", "parquet", "csv", "tsv", "conllu"]
+InputFormat = Literal["txt", "jsonl", "parquet", "csv", "tsv", "conllu"]
 Compression = Literal["gz", "xz", "bz2", "zst"]
 STDIN = "-"
 BYTE_ORDER_MARK = "\ufeff"
@@ -61,7 +61,7 @@ class Source:
 
     name: str
     path: Path
-    kind: Kind = "txt"
+    format: InputFormat = "txt"
     compression: Compression | None = None
 
     @property
@@ -72,7 +72,7 @@ class Source:
     @property
     def unit(self) -> str:
         """What a row is called in messages: a line of text, or a row of a Parquet file."""
-        return "row" if self.kind == "parquet" else "line"
+        return "row" if self.format == "parquet" else "line"
 
 
 @dataclass(frozen=True)
@@ -97,24 +97,24 @@ class InputFile:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of a manifest."""
-        format = ".".join(filter(None, (self.source.kind, self.source.compression)))
+        format = ".".join(filter(None, (self.source.format, self.source.compression)))
         return {"name": self.source.name, "format": format, "num_bytes": self.num_bytes, "sha256": self.sha256}
 
 
 # --- names -> files
 
 
-def find_sources(names: Sequence[str], stdin_copy: Path, *, kind: Kind | None = None) -> list[Source]:
+def find_sources(names: Sequence[str], stdin_copy: Path, *, format: InputFormat | None = None) -> list[Source]:
     """Return the files that names and patterns mean, in the order given, those of a pattern sorted.
 
-    `kind` is the format of all files, by default given by their extensions. Standard input (-) is read from
+    `format` is that of all files, by default given by their extensions. Standard input (-) is read from
     `stdin_copy`. Raises InputError if a file is missing, cannot be read, or is named twice.
     """
     if not names:
         raise InputError("Nothing to read; name text files, or - for standard input.")
     paths = [path for name in names for path in expand_pattern(name)]
     sources = [
-        Source(STDIN, stdin_copy, kind or "txt") if path == STDIN else describe_file(path, kind) for path in paths
+        Source(STDIN, stdin_copy, format or "txt") if path == STDIN else describe_file(path, format) for path in paths
     ]
     seen: dict[Path, str] = {}
     for source in sources:
@@ -136,15 +136,17 @@ def expand_pattern(name: str) -> Iterable[str]:
     return paths
 
 
-def describe_file(name: str, kind: Kind | None = None) -> Source:
-    """Return a file with its format: `kind`, or the one of its extension, or plain text."""
+def describe_file(name: str, format: InputFormat | None = None) -> Source:
+    """Return a file with its format: `format`, or the one of its extension, or plain text."""
     path = Path(name)
     if path.is_dir():
         raise InputError(f"{name} is a folder; name the files in it, for example '{path / '*.txt'}'.")
     if not path.exists():
         raise InputError(f"No such file: {name!r}.")
     extension, compression = split_extensions(path)
-    return Source(name, path, kind or (cast(Kind, extension) if extension in get_args(Kind) else "txt"), compression)
+    if format is None:
+        format = cast(InputFormat, extension) if extension in get_args(InputFormat) else "txt"
+    return Source(name, path, format, compression)
 
 
 def split_extensions(path: Path) -> tuple[str, Compression | None]:

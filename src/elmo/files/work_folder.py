@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar
 from elmo import __version__
 from elmo.errors import InputError
 from elmo.files.durable import LOCK, holding, is_leftover, remove, replace_file, sha256_of, sync
-from elmo.files.sources import STDIN, InputFile, Kind, Source, check_outside, find_sources
+from elmo.files.sources import STDIN, InputFile, InputFormat, Source, check_outside, find_sources
 from elmo.progress import progress_bar
 
 logger = logging.getLogger(__name__)
@@ -44,17 +44,17 @@ class FolderKind:
     version: int
     work: str  # the hidden folder of the work in progress; removed at the end
     repair: str  # what to do about a damaged folder
-    own: re.Pattern[str]  # names of the files that belong to such a folder
+    file_names: re.Pattern[str]  # names of the files that belong to such a folder
     shape: Mapping[str, Any]  # of a manifest: everything that is read of it, as in _find_fault
     list_files: Callable[[dict[str, Any]], FileRecords]  # all files of a manifest
     derived: frozenset[str] = frozenset()  # names of what is computed from these files, and removed with them
 
     def find_inputs(
-        self, files: str | Path | Sequence[str | Path], output: Path, *, kind: Kind | None = None
+        self, files: str | Path | Sequence[str | Path], output: Path, *, format: InputFormat | None = None
     ) -> list[Source]:
         """Return the files that names and patterns mean, as find_sources; InputError if one is inside `output`."""
         names = [files] if isinstance(files, str | Path) else files
-        sources = find_sources([str(name) for name in names], output / self.work / _STDIN_COPY, kind=kind)
+        sources = find_sources([str(name) for name in names], output / self.work / _STDIN_COPY, format=format)
         check_outside((source.path for source in sources if source.name != STDIN), output)
         return sources
 
@@ -85,15 +85,15 @@ class FolderKind:
                 yield
             finally:
                 # Without the work folder, files of an unfinished run would seem foreign.
-                has_progress = any(work.glob("part-*")) or any(self._list_own(output))
+                has_progress = any(work.glob("part-*")) or any(self._list_entries(output))
                 if (output / MANIFEST).exists() or not has_progress:
                     shutil.rmtree(work, ignore_errors=True)
                 if is_new and not any(output.iterdir()):
                     output.rmdir()
 
-    def _list_own(self, output: Path) -> list[Path]:
+    def _list_entries(self, output: Path) -> list[Path]:
         entries = sorted(output.iterdir())
-        return [entry for entry in entries if entry.name in self.derived or self.own.fullmatch(entry.name)]
+        return [entry for entry in entries if entry.name in self.derived or self.file_names.fullmatch(entry.name)]
 
     def _list_foreign(self, output: Path) -> list[str]:
         """Return the names of files that no run wrote."""
@@ -101,11 +101,11 @@ class FolderKind:
             return []
         names = {entry.name for entry in output.iterdir() if not is_leftover(entry.name)} - {self.work}
         if self.is_described(output):
-            own = [entry.name for entry in self._list_own(output)]
+            written = [entry.name for entry in self._list_entries(output)]
             with suppress(InputError):  # the manifest of a finished folder lists its files
                 if not self._is_begun(output) and (manifest := self.read_manifest(output)):
-                    own = [Path(name).parts[0] for name in self.list_files(manifest)]
-            names -= {MANIFEST, *own, *self.derived}
+                    written = [Path(name).parts[0] for name in self.list_files(manifest)]
+            names -= {MANIFEST, *written, *self.derived}
         return sorted(names)
 
     def _is_begun(self, folder: Path) -> bool:
@@ -180,7 +180,7 @@ class FolderKind:
 
     def clear(self, output: Path, keep: Iterable[str] = ()) -> None:
         """Remove the files of the folder, except those named `keep`."""
-        for entry in self._list_own(output):
+        for entry in self._list_entries(output):
             if entry.name not in keep:
                 remove(entry)
         sync(output)

@@ -19,7 +19,7 @@ from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file, replace_file
 from elmo.files.rows import to_json
-from elmo.files.sources import BrokenRow, InputFile, Kind, Source, open_inputs
+from elmo.files.sources import BrokenRow, InputFile, InputFormat, Source, open_inputs
 from elmo.files.work_folder import ProgressCallback, identify, record_file, run_parts
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
@@ -38,7 +38,7 @@ def embed_files(
     output: str | Path,
     settings: VectorSettings | None = None,
     *,
-    input_format: Kind | None = None,
+    input_format: InputFormat | None = None,
     on_error: Literal["stop", "reject"] = "stop",
     num_workers: int | None = None,
     num_threads: int | None = None,
@@ -68,7 +68,7 @@ def embed_files(
     chosen.check()
     if settings.file_format == "parquet":
         require("pyarrow", "data", "Parquet")
-    sources = VECTORS.find_inputs(files, output, kind=input_format)
+    sources = VECTORS.find_inputs(files, output, format=input_format)
     with VECTORS.locked(output):
         inputs = open_inputs(sources)
         description = _describe(model, inputs, settings)

@@ -95,7 +95,7 @@ VECTORS = FolderKind(
     version=1,
     work=".job",
     repair="copy it again, or run the command that wrote it again with --force",
-    own=re.compile(rf"part-\d{{5,}}\..+|{re.escape(REJECTS)}"),
+    file_names=re.compile(rf"part-\d{{5,}}\..+|{re.escape(REJECTS)}"),
     shape={
         "made_with": dict,
         "model": {"content_hash": str, "precision": str, "device": str},

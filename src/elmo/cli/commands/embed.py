@@ -10,7 +10,7 @@ from elmo.cli.options import ModelOptions
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
 from elmo.errors import InputError
-from elmo.files.sources import STDIN, Kind
+from elmo.files.sources import STDIN, InputFormat
 from elmo.vectors.settings import FILE_ENDINGS, Unit, VectorSettings
 
 _OUTPUT = (
@@ -30,7 +30,7 @@ class VectorOptions(ModelOptions):
     output: Path | None = option("--output -o DIR|FILE", _OUTPUT, None)
     layers: options.LayerChoice = None
     state: options.StateChoice = "zero"
-    input_format: Kind | None = option("--format", "Format of the input files.", None, shown="by the extension")
+    input_format: InputFormat | None = option("--format", "Format of the input files.", None, shown="by the extension")
     on_error: Literal["stop", "reject"] = option("", "Stop at invalid rows, or list them and continue.", "stop")
     workers: int | None = option("--workers N", "Folders: number of processes.", None, shown="one per two threads")
     engine: Literal["local", "ray"] = option("", "Folders: local processes or Ray.", "local")
