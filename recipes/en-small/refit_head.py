@@ -21,8 +21,7 @@ from elmo import Elmo
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.open import open_checkpoint
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.pretrain.distillation import ContrastFinder, build_head
-from elmo.pretrain.objectives import StaticTable
+from elmo.pretrain.distillation import ContrastFinder, StaticTable, build_head
 
 TEMPERATURE, GROUP, BATCH = 0.05, 4, 512
 MARGIN, CONTRAST = 0.8, 2.0

@@ -23,7 +23,7 @@ from elmo.checkpoint.folder import write_folder
 from elmo.config import SentenceConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.nn.sentence_head import SentenceHead
-from elmo.pretrain.objectives import StaticTable
+from elmo.pretrain.distillation import StaticTable
 
 NEGATIONS = set("不没未非无")
 NUM_SENTENCES, SHORTEST, LONGEST = 9000, 6, 27  # drawn from the corpus; tokens

@@ -9,10 +9,10 @@ from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import list_checkpoints
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.inference.sentence import SentenceEncoder
+from elmo.pretrain.auxiliary import pack_rows
 from elmo.pretrain.distillation import SIMILAR_GROUPS, ContrastFinder, order_groups
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
-from elmo.pretrain.objectives import pack_rows
 from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.pretrain.teacher import Teacher
@@ -111,17 +111,17 @@ def test_the_model_has_the_sentence_head_and_nothing_else_of_the_teacher(
 def test_the_trained_vectors_are_those_of_embed(corpus_folder, tmp_path, distilled_settings, changes):
     settings = distilled_settings(dropout=0.0, teacher={"sentences": 1.0}, **changes)
     run = start_run(tmp_path / "run", corpus_folder, settings)
-    distillation = run._distillation
+    distillation = run._auxiliary
     batch = distillation.draw(0)
     sentences = [run.corpus.words(distillation.cache.sentence(row)) for row in distillation.rows(0)]
     with torch.no_grad():
-        _, layers = run.state.objective._run_sentences(batch)
+        layers = run.state.objective.encode_sentences(batch)
     model = Elmo(run.checkpoint())
     expected = np.concatenate(model.embed(sentences, layers="all"), axis=1)
     torch.testing.assert_close(layers, torch.from_numpy(expected), rtol=1e-4, atol=1e-4)
     targets = batch.teacher
     with torch.no_grad():
-        own = distillation.objectives["sentences"].head(layers, targets.static, targets.weights, targets.lengths)
+        own = distillation.sentences.head(layers, targets.static, targets.weights, targets.lengths)
     np.testing.assert_allclose(own.numpy(), model.encode(sentences), rtol=1e-3, atol=1e-3)
     # The language model learns from the same sentences: what that adds to the loss is what `score` says of them.
     scores = model.score(sentences)

@@ -58,7 +58,6 @@ def make_windows(rows):
             word_index=inputs[:, window],
             targets=targets[:, window],
             keep=keep[window],
-            num_words=NUM_STEPS * NUM_ROWS,
             position=Position((), ()),
         )
 

@@ -1,5 +1,7 @@
 """A prepared corpus, opened: `manifest.json` says what must be there, everything else is memory-mapped."""
 
+import hashlib
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -126,6 +128,11 @@ class PreparedCorpus(WordTable):
         CORPUS.verify(folder, shards, checksums=False)
         CORPUS.verify(folder, {name: record for name, record in _list_files(manifest).items() if name not in shards})
         return cls(folder, manifest)
+
+    def content_hash(self) -> str:
+        """Return the hash of the content, from the checksums in the manifest."""
+        content = {name: self.manifest[name] for name in ("counts", "files", "shards")}
+        return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def shard(self, number: int) -> npt.NDArray[np.uint32]:
         """Return the word ids of a shard, memory-mapped, shape (its tokens,)."""

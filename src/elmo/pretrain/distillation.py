@@ -3,7 +3,8 @@
 The teacher's vectors come from a TeacherCache; no teacher runs while a model is trained.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -19,17 +20,11 @@ from elmo.checkpoint.components import SentenceHead as SentenceComponent
 from elmo.config import ModelConfig, SentenceConfig
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ConfigError
+from elmo.inference.context import StaticTable as ContextTable
 from elmo.model import Elmo
 from elmo.nn.sentence_head import SentenceHead
+from elmo.pretrain.auxiliary import AuxiliaryTask, SentenceBatch, TeacherTargets, pack_sentences
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.objectives import (
-    AuxiliaryObjective,
-    SentenceBatch,
-    StaticTable,
-    TeacherTargets,
-    list_objectives,
-    pack_sentences,
-)
 from elmo.pretrain.settings import TeacherSettings
 from elmo.pretrain.stream import Ids, TokenReader, to_device
 from elmo.pretrain.teacher import GROUP, Teacher, build_cache
@@ -38,10 +33,12 @@ VALIDATION_WORDS = 5_000  # few, because a teacher is slow
 MARGIN = 0.8  # cosine above which a sentence and its contrast are pushed apart
 TEMPERATURE = 0.05  # of the softmax over similarities
 SIMILAR_GROUPS = 16  # of a batch, so that it has several topics
+FITTED_BATCHES = 48  # for the initial linear maps
+_RIDGE = 1e-3  # of the mean square of the features
 
 
-class Distillation:
-    """The batches of a run with a teacher, and the objectives that learn from them.
+class Distillation(AuxiliaryTask):
+    """Learns the vectors of a teacher: of words, of sentences, or both, from one pass of the network.
 
     A batch has groups of neighboring sentences with the teacher's vectors, in a new order for each epoch.
     """
@@ -59,6 +56,7 @@ class Distillation:
         seed: int,
     ) -> None:
         """Open the teacher and its cache, in teacher.cache or beside the run's `folder`; compute what is missing."""
+        super().__init__()
         first, last = round(settings.begin * num_updates), round(settings.end * num_updates)
         # Counted from 0; a batch is in each update whose number, counted from 1, is a multiple of `every`.
         self._updates = range(first + (-first - 1) % settings.every, last, settings.every)
@@ -87,9 +85,10 @@ class Distillation:
         self._contrasts = ContrastFinder(self._source, settings.negations)
         self._orders: dict[int, Ids] = {}
         self._held_out: tuple[list[list[str]], TeacherTargets] | None = None
-        self.objectives = nn.ModuleDict()
+        self._objectives: list[WordDistillation | SentenceDistillation] = []
         if settings.words:
-            self.objectives["words"] = WordDistillation(config.vector_dim, self.cache.dim, weight=settings.words)
+            self.words = WordDistillation(config.vector_dim, self.cache.dim, weight=settings.words)
+            self._objectives.append(self.words)
         if settings.sentences:
             head = build_head(
                 start_from,
@@ -99,18 +98,37 @@ class Distillation:
                 output_dim=self.cache.dim,
             )
             weights = {"weight": settings.sentences, "contrast": settings.contrast}
-            self.objectives["sentences"] = SentenceDistillation(head, self._static, **weights)
+            self.sentences = SentenceDistillation(head, self._static, **weights)
+            self._objectives.append(self.sentences)
+        self.metrics = tuple(objective.metric for objective in self._objectives)
 
-    def batches(self, *, done: int, windows_per_update: int) -> Iterator[SentenceBatch | None]:
-        """Yield one item per window after the first `done` updates: None in updates without a batch."""
-        window = done * windows_per_update
-        while True:
+    def batches(self, *, num_updates: int, windows_per_update: int) -> Iterator[SentenceBatch | None]:
+        """Yield one item per window after the first `num_updates` updates: None in updates without a batch."""
+        for window in itertools.count(num_updates * windows_per_update):
             update, offset = divmod(window, windows_per_update)
             if update in self._updates:
                 yield self.draw(self._updates.index(update) * windows_per_update + offset)
             else:
                 yield None
-            window += 1
+
+    @torch.no_grad()
+    def initialize(self, encode: Callable[[SentenceBatch], Tensor]) -> None:
+        """Set the linear maps by a regression: random ones would first pull the network away from what it knows."""
+        regressions = [(objective, Regression()) for objective in self._objectives if not objective.is_trained]
+        for index in range(FITTED_BATCHES):
+            batch = to_device(self.draw(index), self._processes.device)
+            layers = encode(batch)
+            for objective, regression in regressions:
+                regression.add(*objective.examples(layers, batch.teacher))
+        for objective, regression in regressions:
+            regression.solve(*objective.linear_map())
+        self._processes.broadcast(self.parameters())
+
+    def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+        """Return the weighted loss of a batch, and the sum and the number of the cosines of each objective."""
+        results = [objective(layers, targets) for objective in self._objectives]
+        totals = [torch.stack([cosines.detach().sum(), cosines.new_tensor(len(cosines))]) for _, cosines in results]
+        return torch.stack([loss for loss, _ in results]).sum(), torch.stack(totals).double()
 
     def draw(self, index: int) -> SentenceBatch:
         """Return a batch, which depends on the seed and its index alone; every process draws its own groups."""
@@ -150,7 +168,7 @@ class Distillation:
         lengths = torch.tensor([len(sentence) for sentence in sentences])
         return TeacherTargets(lengths, static, weights, words, vectors, contrasts)
 
-    def validate(self, model: Elmo, sentences: Sequence[Sequence[str]]) -> dict[str, float]:
+    def validate(self, checkpoint: Checkpoint, sentences: Sequence[Sequence[str]]) -> dict[str, float]:
         """Return the mean cosines with the teacher over every nth sentence, about VALIDATION_WORDS words in all."""
         if self._held_out is None:
             truncated = [list(words[: self._settings.max_words]) for words in sentences if words]
@@ -159,13 +177,16 @@ class Distillation:
             no_contrasts = torch.empty(0, 2, dtype=torch.long)
             self._held_out = chosen, self._make_targets(chosen, vectors.words, vectors.sentences, no_contrasts)
         chosen, targets = self._held_out
-        layers = torch.from_numpy(np.concatenate(model.embed(chosen, layers="all"), axis=1))
         device = self._processes.device
+        model = Elmo(checkpoint, device=str(device))
+        layers = torch.from_numpy(np.concatenate(model.embed(chosen, layers="all"), axis=1)).to(device)
         with torch.no_grad():
-            return {
-                objective.metric: float(objective(layers.to(device), to_device(targets, device))[1].mean())
-                for objective in list_objectives(self.objectives)
-            }
+            cosines = [objective(layers, to_device(targets, device))[1] for objective in self._objectives]
+        return {name: float(values.mean()) for name, values in zip(self.metrics, cosines, strict=True)}
+
+    def complete(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Return the model with the sentence head, if one is trained."""
+        return self.sentences.complete(checkpoint) if self._settings.sentences else checkpoint
 
 
 def order_groups(vectors: npt.NDArray[np.float32], rng: np.random.Generator) -> Ids:
@@ -186,10 +207,28 @@ def order_groups(vectors: npt.NDArray[np.float32], rng: np.random.Generator) -> 
     return np.concatenate([runs[run] for run in rng.permutation(len(runs))])
 
 
-class WordDistillation(AuxiliaryObjective):
+class StaticTable:
+    """Static vectors and weights of words by a model's context layer; without one, no vectors and equal weights."""
+
+    def __init__(self, checkpoint: Checkpoint | None) -> None:
+        self.layer = layer = None if checkpoint is None else checkpoint.context
+        self.dim = 0 if layer is None else layer.config.dim
+        # Words outside the table are not estimated here.
+        self._table = None if layer is None else ContextTable(layer, lambda words: np.empty((0, 0), np.float32))
+
+    def look_up_words(self, words: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Return the vectors (N, d), zeros for words outside the table, and the weights (N,)."""
+        if self._table is None:
+            return torch.zeros(len(words), 0), torch.ones(len(words))
+        vectors, weights = self._table.look_up(words, estimates=False)
+        return torch.from_numpy(vectors), torch.from_numpy(weights)
+
+
+class WordDistillation(nn.Module):
     """1 - cosine of the top layer's vectors of words, after a linear map, with the teacher's."""
 
     metric = "teacher_cosine"
+    is_trained = False  # whether the linear map starts from a model's
 
     def __init__(self, input_dim: int, output_dim: int, *, weight: float) -> None:
         super().__init__()
@@ -216,7 +255,7 @@ class WordDistillation(AuxiliaryObjective):
         return self._weight * (1 - cosines).mean(), cosines
 
 
-class SentenceDistillation(AuxiliaryObjective):
+class SentenceDistillation(nn.Module):
     """Trains a sentence head, which becomes part of the model.
 
     The loss is 1 - cosine with the teacher's vectors, the KL divergence of the similarities in a batch, and a margin
@@ -227,12 +266,12 @@ class SentenceDistillation(AuxiliaryObjective):
 
     def __init__(self, head: SentenceHead, static: StaticTable, *, weight: float, contrast: float) -> None:
         super().__init__()
-        self.head = head
+        self.head, self.is_trained = head, head.is_trained
         self._static, self._weight, self._contrast = static, weight, contrast
 
-    def linear_map(self) -> tuple[Tensor, Tensor] | None:
-        """Return the weight and the bias of the head, unless it is that of the model that training starts from."""
-        return None if self.head.is_trained else (self.head.projection, self.head.bias)
+    def linear_map(self) -> tuple[Tensor, Tensor]:
+        """Return the weight and the bias of the head."""
+        return self.head.projection, self.head.bias
 
     def examples(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
         """Return the pooled features of the sentences, and the teacher's vectors."""
@@ -264,6 +303,29 @@ def _log_shares(vectors: Tensor) -> Tensor:
     unit = F.normalize(vectors, dim=-1)
     itself = torch.eye(len(unit), dtype=torch.bool, device=unit.device)
     return (unit @ unit.mT / TEMPERATURE).masked_fill(itself, -1e9).log_softmax(dim=-1)
+
+
+class Regression:
+    """Ridge regression, batch by batch."""
+
+    def __init__(self) -> None:
+        self._products: Tensor | float = 0.0
+        self._moments: Tensor | float = 0.0
+
+    def add(self, features: Tensor, targets: Tensor) -> None:
+        """Add features (N, F) with their targets (N, E)."""
+        inputs = F.pad(features, (0, 1), value=1.0).double()
+        self._products = inputs.t() @ inputs + self._products
+        self._moments = inputs.t() @ targets.double() + self._moments
+
+    def solve(self, weight: Tensor, bias: Tensor) -> None:
+        """Write the solution to a weight (E, F) and a bias (E,)."""
+        assert isinstance(self._products, Tensor) and isinstance(self._moments, Tensor)
+        ridge = _RIDGE * self._products.diagonal().mean()
+        identity = torch.eye(len(self._products), dtype=torch.float64, device=self._products.device)
+        solution = torch.linalg.solve(self._products + ridge * identity, self._moments).float()
+        weight.copy_(solution[:-1].t())
+        bias.copy_(solution[-1])
 
 
 class ContrastFinder:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterable
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -50,6 +51,18 @@ class Processes:
         anywhere = torch.tensor(int(here), device=self.device)
         dist.all_reduce(anywhere, dist.ReduceOp.MAX)
         return bool(anywhere)
+
+    def broadcast(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Give all processes the weights of the first one."""
+        for parameter in parameters if self.count > 1 else ():
+            dist.broadcast(parameter.data, 0)
+
+    def gather(self, value: Any) -> list[Any]:
+        """Return the values of all processes, in order; each calls this."""
+        values = [value] * self.count
+        if self.count > 1:
+            dist.all_gather_object(values, value)
+        return values
 
     def leave(self) -> None:
         """Leave the group of processes."""

@@ -25,11 +25,11 @@ from elmo.corpus.text import read_sentences
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.files.durable import is_vacant
 from elmo.heap import reuse_large_blocks
+from elmo.pretrain.checkpoints import read_model
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import TrainingReport
-from elmo.pretrain.run import Run, Watcher, read_model
+from elmo.pretrain.run import Run, Watcher
 from elmo.pretrain.settings import TrainSettings, read_settings
-from elmo.pretrain.teacher import hash_corpus
 from elmo.progress import StatusBar
 
 FORMAT, VERSION = "modern-elmo-run", 1
@@ -158,7 +158,7 @@ def start_run(
     config = _add_tokenization(settings.model, opened, is_new=initial is None)
     record = RunRecord(
         corpus=str(Path(corpus).resolve()),
-        corpus_hash=hash_corpus(opened),
+        corpus_hash=opened.content_hash(),
         validation=tuple(str(Path(name).resolve()) for name in validation),
         start_from=start_from and _absolute(start_from),
         settings=_make_absolute(replace(settings, model=config)),
@@ -175,7 +175,7 @@ def resume_run(folder: Path, *, device: str = "cpu") -> Run:
     processes = Processes(device)
     record = RunRecord.read(folder)
     corpus = PreparedCorpus.open(record.corpus)
-    if hash_corpus(corpus) != record.corpus_hash:
+    if corpus.content_hash() != record.corpus_hash:
         raise CheckpointError(
             f"The corpus in {record.corpus} is not the one this run was started with; prepare that one again: "
             "with another corpus a run cannot resume exactly."

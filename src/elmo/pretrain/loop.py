@@ -1,6 +1,6 @@
 """One update of the weights: the loss of a window of packed rows, its gradients, the only step of the optimizer.
 
-The loss is that of predicting the next word and the previous one, plus those of the auxiliary objectives.
+The loss is that of predicting the next word and the previous one, plus that of the auxiliary task.
 The learning rate and everything random are functions of the number of the update alone, so that resuming is exact.
 """
 
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
+from elmo.pretrain.auxiliary import AuxiliaryTask, SentenceBatch
 from elmo.pretrain.distributed import combine_gradients, own_rank
-from elmo.pretrain.objectives import Regression, SentenceBatch, list_objectives
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, to_device
 
@@ -36,12 +36,12 @@ class WindowLoss:
     left_to_right: Tensor
     right_to_left: Tensor
     state: BiLMState  # after the window
-    auxiliary: Tensor  # the weighted losses of the objectives
-    totals: Tensor  # (objectives, 2): sum and number of what each reports
+    auxiliary: Tensor  # the weighted loss of the auxiliary task
+    totals: Tensor  # (M, 2): sum and number of the values of each of its metrics
 
 
 class Objective(nn.Module):
-    """The biLM with its training loss and the auxiliary objectives; dropout only while training."""
+    """The biLM with its training loss and that of an auxiliary task; dropout only while training."""
 
     def __init__(
         self,
@@ -49,11 +49,11 @@ class Objective(nn.Module):
         *,
         dropout: float,
         product_dtype: torch.dtype = torch.float32,
-        auxiliary: nn.ModuleDict | None = None,
+        auxiliary: AuxiliaryTask | None = None,
     ) -> None:
-        """`product_dtype` is that of matrix multiplications; `auxiliary` contains AuxiliaryObjectives."""
+        """`product_dtype` is that of matrix multiplications."""
         super().__init__()
-        self.bilm, self.auxiliary = bilm, nn.ModuleDict() if auxiliary is None else auxiliary
+        self.bilm, self.auxiliary = bilm, AuxiliaryTask() if auxiliary is None else auxiliary
         self.dropout, self.product_dtype = dropout, product_dtype
 
     def forward(
@@ -61,43 +61,29 @@ class Objective(nn.Module):
         batch: LMBatch,
         state: BiLMState,
         samples: NegativeSamples | None,
-        distilled: SentenceBatch | None = None,
+        sentences: SentenceBatch | None = None,
     ) -> WindowLoss:
         """Return the losses of a window, against sampled words or, without samples, the whole vocabulary.
 
-        `distilled` is the batch of the auxiliary objectives.
+        `sentences` is the batch of the auxiliary task.
         """
         layers, end = self._run(batch, state)
         tops = [side[-1].flatten(0, 1) for side in layers]  # (T·B, D)
         targets = [*batch.targets.flatten(1)]
         auxiliary = torch.zeros((), device=batch.word_index.device)
-        totals = torch.zeros(len(self.auxiliary), 2, dtype=torch.float64, device=batch.word_index.device)
-        if distilled is not None:
-            sides, words = self._run_sentences(distilled)
-            for row, objective in enumerate(list_objectives(self.auxiliary)):
-                loss, values = objective(words, distilled.teacher)
-                auxiliary = auxiliary + loss
-                totals[row, 0], totals[row, 1] = values.detach().sum(), len(values)
-            for direction, positions in enumerate(distilled.predicting):
+        totals = torch.zeros(len(self.auxiliary.metrics), 2, dtype=torch.float64, device=batch.word_index.device)
+        if sentences is not None:
+            sides, words = self._run_sentences(sentences)
+            auxiliary, totals = self.auxiliary(words, sentences.teacher)
+            for direction, positions in enumerate(sentences.predicting):
                 tops[direction] = torch.cat([tops[direction], sides[direction][-1, positions]])
-                targets[direction] = torch.cat([targets[direction], distilled.targets[direction]])
+                targets[direction] = torch.cat([targets[direction], sentences.targets[direction]])
         losses = self._predict(tops, targets, samples)
         return WindowLoss(losses[0], losses[1], end, auxiliary, totals)
 
-    @torch.no_grad()
-    def fit(self, batches: Iterable[SentenceBatch]) -> None:
-        """Start the linear maps of the auxiliary objectives from a regression on some batches."""
-        fitted = [(objective, Regression()) for objective in list_objectives(self.auxiliary)]
-        for batch in batches:
-            _, words = self._run_sentences(batch)
-            for objective, regression in fitted:
-                regression.add(*objective.examples(words, batch.teacher))
-        for objective, regression in fitted:
-            if (linear_map := objective.linear_map()) is not None:
-                regression.solve(*linear_map)
-        if dist.is_initialized():
-            for parameter in self.auxiliary.parameters():
-                dist.broadcast(parameter.data, 0)
+    def encode_sentences(self, batch: SentenceBatch) -> Tensor:
+        """Return the layers of the words of whole sentences, (L+1, N, 2D)."""
+        return self._run_sentences(batch)[1]
 
     def _run_sentences(self, batch: SentenceBatch) -> tuple[list[Tensor], Tensor]:
         """Return the layers of each direction, (L+1, T·B, D), and of the words, (L+1, N, 2D)."""
@@ -149,7 +135,7 @@ class TrainState:
     @property
     def parameters(self) -> list[nn.Parameter]:
         """The weights that are trained."""
-        return [weight for group in self.optimizer.param_groups for weight in group["params"]]
+        return list(self.objective.parameters())
 
 
 @dataclass(frozen=True)
@@ -162,7 +148,7 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     num_words: int
-    auxiliary: Mapping[str, float]  # the metrics of the auxiliary objectives
+    auxiliary: Mapping[str, float]  # the metrics of the auxiliary task
 
     def describe(self, *, sampled: bool) -> dict[str, float]:
         """Return the values for the metrics; a sampled loss is not comparable with one of the full softmax."""
@@ -188,22 +174,22 @@ def train_step(
     """Take windows_per_update windows and update the weights once; `num_words` is the size of the vocabulary."""
     update = state.num_updates
     torch.manual_seed(_mix_seed(settings.seed, update, own_rank() + 1))
-    parameters, objectives = state.parameters, list_objectives(state.objective.auxiliary)
+    parameters, metrics = state.parameters, state.objective.auxiliary.metrics
     device = parameters[0].device
     for group in state.optimizer.param_groups:
         group["lr"] = rate_at(update, num_updates, settings.optimizer)
     state.optimizer.zero_grad(set_to_none=True)
     # Losses left to right and right to left, words, then the sum and the number of each metric.
-    sums = torch.zeros(3 + 2 * len(objectives), dtype=torch.float64, device=device)
+    sums = torch.zeros(3 + 2 * len(metrics), dtype=torch.float64, device=device)
     for window in range(settings.windows_per_update):
-        batch, distilled = next(batches)
-        batch, distilled = to_device(batch, device), None if distilled is None else to_device(distilled, device)
+        batch, sentences = next(batches)
+        batch, sentences = to_device(batch, device), None if sentences is None else to_device(sentences, device)
         samples = None
         if settings.num_samples:
             generator = torch.Generator().manual_seed(_mix_seed(settings.seed, update, 0) + window)
             samples = NegativeSamples(settings.num_samples, num_words, generator).to(device)
-        num_predicted = batch.num_words + (0 if distilled is None else distilled.predicting.shape[1])
-        result: WindowLoss = state.objective(batch, state.bilm_state, samples, distilled)
+        num_predicted = batch.num_words + (0 if sentences is None else sentences.predicting.shape[1])
+        result: WindowLoss = state.objective(batch, state.bilm_state, samples, sentences)
         loss = (result.left_to_right + result.right_to_left) / (2 * num_predicted) + result.auxiliary
         (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
         state.bilm_state, state.position = result.state, batch.position
@@ -222,7 +208,7 @@ def train_step(
     state.optimizer.step()
     state.num_updates += 1
     state.num_words += int(words)
-    metrics = zip(objectives, totals[::2], totals[1::2], strict=True)
+    values = zip(metrics, totals[::2], totals[1::2], strict=True)
     return StepReport(
         update=state.num_updates,
         left_to_right_loss=left_to_right / words,
@@ -230,7 +216,7 @@ def train_step(
         gradient_norm=norm,
         learning_rate=state.optimizer.param_groups[0]["lr"],
         num_words=state.num_words,
-        auxiliary={objective.metric: total / count for objective, total, count in metrics if count},
+        auxiliary={name: total / count for name, total, count in values if count},
     )
 
 

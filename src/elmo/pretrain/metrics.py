@@ -94,7 +94,7 @@ class TrainingReport:
         self._bar.show(report.update, ", ".join(parts))
 
     def on_validation(self, update: int, values: Mapping[str, float]) -> None:
-        """Print the perplexity on the validation text, and the metrics of auxiliary objectives."""
+        """Print the perplexity on the validation text, and the metrics of an auxiliary task."""
         self._bar.say(
             f"update {update:,}: validation perplexity (full softmax) {values['perplexity']:.2f} "
             f"(left to right {values['left_to_right_perplexity']:.2f}, right to left "

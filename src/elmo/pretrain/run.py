@@ -1,49 +1,37 @@
 """A training run in one process: batches -> updates, metrics, validations and checkpoints.
 
-launch.py opens runs; loop.py makes one update. A checkpoint is a model folder whose `training/` has the state for
-resuming; it is written to a temporary folder, synced and renamed.
+launch.py opens runs; loop.py makes one update; checkpoints.py saves and loads the state of training.
 """
 
-import itertools
-import json
 import math
 import shutil
-import zipfile
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
-from torch import nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import check_hashes, read_folder, write_folder
-from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder, list_checkpoints
-from elmo.checkpoint.weights import content_hash
+from elmo.checkpoint.source import CHECKPOINTS, list_checkpoints
 from elmo.config import SoftmaxConfig
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.errors import CheckpointError, first_line
-from elmo.files.durable import holding, remove
+from elmo.files.durable import holding
 from elmo.inference.scoring import evaluate_text
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
 from elmo.nn.build import build_bilm, to_tensors, weights_of
+from elmo.pretrain.auxiliary import AuxiliaryTask, SentenceBatch
+from elmo.pretrain.checkpoints import load_checkpoint, save_checkpoint
 from elmo.pretrain.distillation import Distillation
-from elmo.pretrain.distributed import Processes, own_rank
+from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, train_step
 from elmo.pretrain.metrics import MetricsWriter
-from elmo.pretrain.objectives import SentenceBatch, list_objectives
 from elmo.pretrain.settings import TrainSettings
-from elmo.pretrain.stream import LMBatch, Position, TokenReader, WindowStream, read_ahead, to_device
+from elmo.pretrain.stream import LMBatch, Position, TokenReader, WindowStream, read_ahead
 from elmo.text.vocabulary import Vocabulary
 
-TRAINING = "training"
-OPTIMIZER_FILE, AUXILIARY_FILE, PROGRESS_FILE = "optimizer.pt", "auxiliary.pt", "progress.json"
-FITTED_BATCHES = 48  # for the start of the linear maps of auxiliary objectives
 MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
 
 
@@ -82,16 +70,18 @@ class Run:
         self.num_updates = min(num_updates, settings.max_updates or num_updates)
         self._word_counts = _count_vocabulary(corpus)
         self.perplexity: float | None = None  # at the last validation, in this process
-        self._distillation = None
+        torch.manual_seed(settings.seed)
+        self._auxiliary = AuxiliaryTask()
         if settings.teacher is not None:
-            torch.manual_seed(settings.seed)
-            self._distillation = Distillation(
+            self._auxiliary = Distillation(
                 settings.teacher, corpus, self.config, processes, start_from,
                 folder=folder, num_updates=self.num_updates, seed=settings.seed,
             )  # fmt: skip
         self.state = self._make_state(start_from)
         if checkpoints := list_checkpoints(folder):
-            load_checkpoint(self.state, checkpoints[-1])
+            load_checkpoint(self.state, checkpoints[-1], processes)
+        else:
+            self._auxiliary.initialize(self.state.objective.encode_sentences)
 
     def _make_state(self, start_from: Checkpoint | None) -> TrainState:
         settings, processes = self.settings, self._processes
@@ -105,13 +95,12 @@ class Run:
         assert bilm.softmaxes is not None
         for softmax in bilm.softmaxes:  # AdamW moves every row at every update
             softmax.sparse_gradient = settings.optimizer.kind == "adagrad" and settings.num_samples > 0
-        distillation = self._distillation
-        auxiliary = nn.ModuleDict() if distillation is None else distillation.objectives.to(processes.device)
         objective = Objective(
-            bilm, dropout=settings.dropout, product_dtype=getattr(torch, settings.precision), auxiliary=auxiliary
+            bilm,
+            dropout=settings.dropout,
+            product_dtype=getattr(torch, settings.precision),
+            auxiliary=self._auxiliary.to(processes.device),
         )
-        if distillation is not None and not list_checkpoints(self.folder):
-            objective.fit(to_device(distillation.draw(number), processes.device) for number in range(FITTED_BATCHES))
         rows = processes.share(settings.num_rows)
         return TrainState(
             objective=objective,
@@ -138,9 +127,7 @@ class Run:
             origin={"format": "trained", "source": self.folder.name},
             word_counts=self._word_counts,
         )
-        for objective in list_objectives(self.state.objective.auxiliary):
-            checkpoint = objective.complete(checkpoint)
-        return checkpoint
+        return self._auxiliary.complete(checkpoint)
 
     def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Update the weights until the run is done, validating and saving on the way; return whether it is done.
@@ -170,12 +157,11 @@ class Run:
         return True
 
     def _read_batches(self) -> Generator[tuple[LMBatch, SentenceBatch | None], None, None]:
-        """Yield the next windows of this process, each with its distillation batch."""
+        """Yield the next windows of this process, each with the batch of the auxiliary task."""
         settings = self.settings
-        distilled: Iterator[SentenceBatch | None] = itertools.repeat(None)
-        if self._distillation is not None:
-            done = self.state.num_updates
-            distilled = self._distillation.batches(done=done, windows_per_update=settings.windows_per_update)
+        sentences = self._auxiliary.batches(
+            num_updates=self.state.num_updates, windows_per_update=settings.windows_per_update
+        )
         stream = WindowStream(
             TokenReader(self.corpus, self.config),
             num_rows=settings.num_rows,
@@ -185,7 +171,7 @@ class Run:
             reset_at_sentences=settings.reset_state == "sentence",
             position=self.state.position,
         )
-        return read_ahead(lambda: (stream.next_batch(), next(distilled)))
+        return read_ahead(lambda: (stream.next_batch(), next(sentences)))
 
     def _after(self, report: StepReport, metrics: MetricsWriter | None, watcher: Watcher) -> None:
         """Write metrics, validate and save, each where it is due after an update."""
@@ -205,17 +191,14 @@ class Run:
             self._save(watcher)
 
     def _validate(self) -> dict[str, float]:
-        checkpoint, device = self.checkpoint(), str(self._processes.device)
-        carries_state = self.settings.reset_state == "never"
-        model = Elmo(checkpoint, device=device, state="carry" if carries_state else "zero")
+        checkpoint, carries_state = self.checkpoint(), self.settings.reset_state == "never"
+        model = Elmo(checkpoint, device=str(self._processes.device), state="carry" if carries_state else "zero")
         evaluation = evaluate_text(model, self._validation)
         values = {name: getattr(evaluation, name) for name in MEASURED}
-        if self._distillation is not None:
-            values |= self._distillation.validate(Elmo(checkpoint, device=device), self._validation)
-        return values
+        return values | self._auxiliary.validate(checkpoint, self._validation)
 
     def _save(self, watcher: Watcher) -> None:
-        folder = save_checkpoint(self.folder, self.state, self.checkpoint())
+        folder = save_checkpoint(self.folder, self.state, self.checkpoint(), self._processes)
         if self.is_first:
             self._remove_old()
             watcher.on_checkpoint(folder)
@@ -244,104 +227,3 @@ def _set_frequency_bias(bilm: BiLM, word_counts: Sequence[int]) -> None:
     with torch.no_grad():
         for softmax in bilm.softmaxes:
             softmax.bias.copy_(bias)
-
-
-def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
-    """Write the state of all processes; each calls this, the first one writes."""
-    rows = {
-        "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
-        "bilm_state": [tensor.cpu() for tensor in state.bilm_state.tensors],
-    }
-    gathered: list[Any] = [rows]
-    if dist.is_initialized():
-        gathered = [None] * dist.get_world_size()
-        dist.all_gather_object(gathered, rows)
-    folder = checkpoint_folder(run, state.num_updates)
-    if own_rank() == 0 and not folder.exists():
-        for unfinished in (run / CHECKPOINTS).glob(".update-*"):  # left by a killed process
-            remove(unfinished)
-        try:
-            write_folder(
-                model, folder, write_more=lambda temporary: _write_training(temporary / TRAINING, state, gathered)
-            )
-        except CheckpointError as error:
-            raise CheckpointError(
-                f"{str(error).rstrip('.')}; the earlier checkpoints are complete, so fix this and resume with "
-                f"--resume {run}."
-            ) from error
-    if dist.is_initialized():
-        dist.barrier()
-    return folder
-
-
-def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
-    folder.mkdir()
-    _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
-    if len(state.objective.auxiliary):
-        _dump(state.objective.auxiliary.state_dict(), folder / AUXILIARY_FILE)
-    for rank, own_rows in enumerate(rows):
-        _dump(own_rows, folder / f"rows-{rank}.pt")
-    progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
-    (folder / PROGRESS_FILE).write_text(json.dumps(progress))
-
-
-def _dump(value: Any, path: Path) -> None:
-    with path.open("wb") as file:
-        try:
-            torch.save(value, file)
-        except RuntimeError as error:
-            if isinstance(error.__context__, OSError):  # torch's own error hides that the disk is full
-                raise error.__context__ from None
-            raise
-
-
-def load_checkpoint(state: TrainState, folder: Path) -> None:
-    """Load a checkpoint into a new TrainState of the same settings, which has the weights of its model already.
-
-    The number of processes may differ from that of the run that wrote it: the rows are distributed again.
-    """
-    training = folder / TRAINING
-    with _reading(folder):
-        progress = json.loads((training / PROGRESS_FILE).read_bytes())
-        saved = [_load(training / f"rows-{rank}.pt") for rank in range(progress["num_processes"])]
-        num_rows = len(state.position.block)
-        own = slice(num_rows * own_rank(), num_rows * (own_rank() + 1))
-        block, offset = (
-            tuple(value for rows in saved for value in rows["position"][name])[own] for name in ("block", "offset")
-        )
-        state.position = Position(block, offset)
-        tensors = zip(*(rows["bilm_state"] for rows in saved), strict=True)
-        state.bilm_state = state.bilm_state.map(lambda old: torch.cat(next(tensors), dim=1)[:, own].to(old.device))
-        if len(state.objective.auxiliary):
-            state.objective.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
-        # Options such as the learning rate come from the settings, not from the file.
-        fresh = state.optimizer.state_dict()
-        state.optimizer.load_state_dict({**fresh, "state": _load(training / OPTIMIZER_FILE)["state"]})
-        state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
-
-
-def read_model(folder: Path) -> Checkpoint:
-    """Return the model of a checkpoint."""
-    with _reading(folder):
-        model = read_folder(folder)
-        check_hashes(folder, model, content_hash(model.weights))
-    return model
-
-
-def _load(path: Path) -> Any:
-    with zipfile.ZipFile(path) as archive:  # torch does not verify the checksums it writes
-        if (damaged := archive.testzip()) is not None:
-            raise ValueError(f"{path.name} is damaged: checksum mismatch in {damaged}")
-    return torch.load(path, map_location="cpu", weights_only=True)
-
-
-@contextmanager
-def _reading(folder: Path) -> Iterator[None]:
-    """Raise CheckpointError for a checkpoint that is damaged."""
-    try:
-        yield
-    except Exception as error:  # torch and zipfile raise errors of many kinds for damaged files
-        raise CheckpointError(
-            f"{folder} cannot be used ({first_line(error).rstrip('.:')}), so training cannot resume from there; delete "
-            "that checkpoint to resume from the one before it."
-        ) from error

@@ -44,8 +44,12 @@ class LMBatch:
     word_index: Tensor  # (2, T, B): index of the distinct word
     targets: Tensor  # (2, T, B): vocabulary id of the word to predict
     keep: Tensor  # (T, B): 0 where a sentence starts, which resets the state
-    num_words: int  # input positions, including boundaries, counted once for both directions
     position: Position  # after this window
+
+    @property
+    def num_words(self) -> int:
+        """The number of inputs, including boundaries, counted once for both directions."""
+        return self.word_index[0].numel()
 
 
 def to_device(batch: T, device: torch.device) -> T:
@@ -153,7 +157,6 @@ class WindowStream:
             word_index=word_index,
             targets=torch.from_numpy(self._tokens.find_targets(following)),
             keep=torch.from_numpy(keep).float(),
-            num_words=int(inputs[0].size),
             position=Position(tuple(self._block), tuple(self._offset)),
         )
 

@@ -4,7 +4,6 @@ The vectors of a prepared corpus are computed once and stored in a folder: the s
 neighbors in random order, and float16 vectors, memory-mapped. An interrupted computation resumes.
 """
 
-import hashlib
 import itertools
 import json
 import threading
@@ -19,6 +18,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from elmo.checkpoint.location import read_json
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.errors import ConfigError, first_line
 from elmo.extras import require
@@ -138,12 +138,12 @@ def build_cache(
     """Open the cache in a folder, after computing what is missing of it."""
     with_words = settings.words > 0
     description: dict[str, Any] = {
-        "teacher": teacher.name, "corpus": hash_corpus(corpus), "num_sentences": settings.num_sentences,
+        "teacher": teacher.name, "corpus": corpus.content_hash(), "num_sentences": settings.num_sentences,
         "max_words": settings.max_words, "with_words": with_words, "seed": seed,
     }  # fmt: skip
     path = folder / _DESCRIPTION
     if path.exists():
-        recorded = json.loads(path.read_bytes())
+        recorded = read_json(path)
         if {name: recorded.get(name) for name in description} != description:
             raise ConfigError(
                 f"{folder} has the vectors of another teacher, corpus or setting; choose another teacher.cache, "
@@ -173,12 +173,6 @@ def build_cache(
             replace_file(path, json.dumps({**description, "done": stop}).encode())
     words = np.load(folder / _WORDS, mmap_mode="r") if with_words else None
     return TeacherCache(ids, offsets, np.load(folder / _SENTENCES, mmap_mode="r"), words)
-
-
-def hash_corpus(corpus: PreparedCorpus) -> str:
-    """Return the hash of a corpus's content; its manifest has the hash of every file."""
-    content = {name: corpus.manifest[name] for name in ("counts", "files", "shards")}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def _choose(

@@ -1,24 +1,16 @@
-"""Auxiliary objectives: what a run learns beside the language model, on batches of whole sentences.
+"""What a run may learn besides the language model, on batches of whole sentences: the interface, and the batches."""
 
-All objectives share one pass of the network over a batch. Their weights are trained, saved and resumed with the run.
-"""
-
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.corpus.prepared import BOS_ID
-from elmo.inference.context import StaticTable as ContextTable
 from elmo.pretrain.stream import Ids, TokenReader
-
-_RIDGE = 1e-3  # of the mean square of the features
 
 
 @dataclass(frozen=True)
@@ -47,74 +39,35 @@ class SentenceBatch:
     teacher: TeacherTargets
 
 
-class AuxiliaryObjective(nn.Module, ABC):
-    """A loss beside that of the language model; `layers` (L+1, N, 2D) are those of the words of a batch."""
+class AuxiliaryTask(nn.Module):
+    """A task besides the language model. This one learns nothing; distillation is one that does.
 
-    metric: str  # the name of what is reported
+    Its weights are trained, saved and resumed with those of the run. `metrics` are the names of what it reports.
+    """
 
-    @abstractmethod
+    metrics: tuple[str, ...] = ()
+
+    def batches(self, *, num_updates: int, windows_per_update: int) -> Iterator[SentenceBatch | None]:
+        """Yield what is learned with each window after the first `num_updates` updates; None: nothing."""
+        return itertools.repeat(None)
+
+    def initialize(self, encode: Callable[[SentenceBatch], Tensor]) -> None:
+        """Set the weights of a new run; `encode` returns the layers of a batch, as forward takes them."""
+
     def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
-        """Return the weighted loss of a batch, and the values whose mean is the metric."""
+        """Return the weighted loss of a batch, and the sum and the number of the values of each metric (M, 2).
 
-    @abstractmethod
-    def linear_map(self) -> tuple[Tensor, Tensor] | None:
-        """Return the weight and bias of the last linear map; None if they are those of a trained model.
-
-        They start from a regression: random ones would first pull the network away from what it knows.
+        `layers` (L+1, N, 2D) are those of the words of the batch.
         """
+        raise NotImplementedError
 
-    @abstractmethod
-    def examples(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
-        """Return the features and the targets of the regression in a batch."""
+    def validate(self, checkpoint: Checkpoint, sentences: Sequence[Sequence[str]]) -> dict[str, float]:
+        """Return the metrics of a model on sentences of words."""
+        return {}
 
     def complete(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Return the model with what this objective adds to it."""
+        """Return a model with what the task adds to it."""
         return checkpoint
-
-
-class Regression:
-    """Ridge regression, batch by batch."""
-
-    def __init__(self) -> None:
-        self._products: Tensor | float = 0.0
-        self._moments: Tensor | float = 0.0
-
-    def add(self, features: Tensor, targets: Tensor) -> None:
-        """Add features (N, F) with their targets (N, E)."""
-        inputs = F.pad(features, (0, 1), value=1.0).double()
-        self._products = inputs.t() @ inputs + self._products
-        self._moments = inputs.t() @ targets.double() + self._moments
-
-    def solve(self, weight: Tensor, bias: Tensor) -> None:
-        """Write the solution to a weight (E, F) and a bias (E,)."""
-        assert isinstance(self._products, Tensor) and isinstance(self._moments, Tensor)
-        ridge = _RIDGE * self._products.diagonal().mean()
-        identity = torch.eye(len(self._products), dtype=torch.float64, device=self._products.device)
-        solution = torch.linalg.solve(self._products + ridge * identity, self._moments).float()
-        weight.copy_(solution[:-1].t())
-        bias.copy_(solution[-1])
-
-
-def list_objectives(objectives: nn.ModuleDict) -> list[AuxiliaryObjective]:
-    """Return the values of a ModuleDict of objectives."""
-    return [cast(AuxiliaryObjective, module) for module in objectives.values()]
-
-
-class StaticTable:
-    """Static vectors and weights of words by a model's context layer; without one, no vectors and equal weights."""
-
-    def __init__(self, checkpoint: Checkpoint | None) -> None:
-        self.layer = layer = None if checkpoint is None else checkpoint.context
-        self.dim = 0 if layer is None else layer.config.dim
-        # Words outside the table are not estimated here.
-        self._table = None if layer is None else ContextTable(layer, lambda words: np.empty((0, 0), np.float32))
-
-    def look_up_words(self, words: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Return the vectors (N, d), zeros for words outside the table, and the weights (N,)."""
-        if self._table is None:
-            return torch.zeros(len(words), 0), torch.ones(len(words))
-        vectors, weights = self._table.look_up(words, estimates=False)
-        return torch.from_numpy(vectors), torch.from_numpy(weights)
 
 
 def pack_sentences(

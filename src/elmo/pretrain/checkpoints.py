@@ -1,0 +1,124 @@
+"""The checkpoints of a run: model folders whose subfolder `training` has the state that resuming needs.
+
+A checkpoint is written to a temporary folder, synced and renamed.
+"""
+
+import json
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.folder import check_hashes, read_folder, write_folder
+from elmo.checkpoint.location import read_json
+from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder
+from elmo.checkpoint.weights import content_hash
+from elmo.errors import CheckpointError, first_line
+from elmo.files.durable import remove
+from elmo.pretrain.distributed import Processes
+from elmo.pretrain.loop import TrainState
+from elmo.pretrain.stream import Position
+
+TRAINING = "training"
+OPTIMIZER_FILE, AUXILIARY_FILE, PROGRESS_FILE = "optimizer.pt", "auxiliary.pt", "progress.json"
+
+
+def save_checkpoint(run: Path, state: TrainState, model: Checkpoint, processes: Processes) -> Path:
+    """Write the state of all processes; each calls this, the first one writes."""
+    rows = {
+        "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
+        "bilm_state": [tensor.cpu() for tensor in state.bilm_state.tensors],
+    }
+    gathered = processes.gather(rows)
+    folder = checkpoint_folder(run, state.num_updates)
+    if processes.is_first and not folder.exists():
+        for unfinished in (run / CHECKPOINTS).glob(".update-*"):  # left by a killed process
+            remove(unfinished)
+        try:
+            write_folder(
+                model, folder, write_more=lambda temporary: _write_training(temporary / TRAINING, state, gathered)
+            )
+        except CheckpointError as error:
+            raise CheckpointError(
+                f"{str(error).rstrip('.')}; the earlier checkpoints are complete, so fix this and resume with "
+                f"--resume {run}."
+            ) from error
+    processes.wait()
+    return folder
+
+
+def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
+    folder.mkdir()
+    _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
+    if auxiliary := state.objective.auxiliary.state_dict():
+        _dump(auxiliary, folder / AUXILIARY_FILE)
+    for rank, own_rows in enumerate(rows):
+        _dump(own_rows, folder / f"rows-{rank}.pt")
+    progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
+    (folder / PROGRESS_FILE).write_text(json.dumps(progress))
+
+
+def _dump(value: Any, path: Path) -> None:
+    with path.open("wb") as file:
+        try:
+            torch.save(value, file)
+        except RuntimeError as error:
+            if isinstance(error.__context__, OSError):  # torch's own error hides that the disk is full
+                raise error.__context__ from None
+            raise
+
+
+def load_checkpoint(state: TrainState, folder: Path, processes: Processes) -> None:
+    """Load a checkpoint into a new TrainState of the same settings, which has the weights of its model already.
+
+    The number of processes may differ from that of the run that wrote it: the rows are distributed again.
+    """
+    training = folder / TRAINING
+    with _reading(folder):
+        progress = read_json(training / PROGRESS_FILE)
+        saved = [_load(training / f"rows-{rank}.pt") for rank in range(progress["num_processes"])]
+        num_rows = len(state.position.block)
+        own = slice(num_rows * processes.rank, num_rows * (processes.rank + 1))
+        block, offset = (
+            tuple(value for rows in saved for value in rows["position"][name])[own] for name in ("block", "offset")
+        )
+        state.position = Position(block, offset)
+        tensors = zip(*(rows["bilm_state"] for rows in saved), strict=True)
+        state.bilm_state = state.bilm_state.map(lambda old: torch.cat(next(tensors), dim=1)[:, own].to(old.device))
+        if state.objective.auxiliary.state_dict():
+            state.objective.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
+        # Options such as the learning rate come from the settings, not from the file.
+        fresh = state.optimizer.state_dict()
+        state.optimizer.load_state_dict({**fresh, "state": _load(training / OPTIMIZER_FILE)["state"]})
+        state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
+
+
+def read_model(folder: Path) -> Checkpoint:
+    """Return the model of a checkpoint."""
+    with _reading(folder):
+        model = read_folder(folder)
+        check_hashes(folder, model, content_hash(model.weights))
+    return model
+
+
+def _load(path: Path) -> Any:
+    with zipfile.ZipFile(path) as archive:  # torch does not verify the checksums it writes
+        if (damaged := archive.testzip()) is not None:
+            raise ValueError(f"{path.name} is damaged: checksum mismatch in {damaged}")
+    return torch.load(path, map_location="cpu", weights_only=True)
+
+
+@contextmanager
+def _reading(folder: Path) -> Iterator[None]:
+    """Raise CheckpointError for a checkpoint that is damaged."""
+    try:
+        yield
+    except Exception as error:  # torch and zipfile raise errors of many kinds for damaged files
+        raise CheckpointError(
+            f"{folder} cannot be used ({first_line(error).rstrip('.:')}), so training cannot resume from there; delete "
+            "that checkpoint to resume from the one before it."
+        ) from error
