@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 import torch
@@ -18,7 +17,7 @@ from torch import Tensor
 
 from elmo.errors import InputError
 from elmo.layer import ElmoLayer
-from elmo.progress import StatusBar
+from elmo.progress import StatusBar, describe
 from elmo.tasks.families import TaskNetwork
 from elmo.tasks.settings import FitSettings, TaskSettings
 
@@ -69,9 +68,8 @@ class TaskReport:
         phase = f"{self.run_name}{phase}"
         if phase != self._phase:
             self._phase, self._started = phase, time.monotonic()
-        seconds = (time.monotonic() - self._started) / max(1, done) * (total - done)
-        left = timedelta(seconds=round(seconds))
-        self._bar.show(done / max(1, total), f"{phase}: {done:,} of {total:,} {unit}, {left} left")
+        elapsed_seconds = max(1e-9, time.monotonic() - self._started)
+        self._bar.show(done / max(1, total), f"{phase}: {describe(done, unit, elapsed_seconds, done, total)}")
 
 
 @contextmanager

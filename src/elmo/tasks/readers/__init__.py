@@ -3,7 +3,8 @@
 Inputs to predict without a known extension are plain text.
 """
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,26 +15,38 @@ from elmo.tasks.readers.datasets import SemevalReader, SquadReader, TreeReader, 
 from elmo.tasks.readers.plain_text import PlainTextReader
 from elmo.tasks.readers.reader import Lines, Reader
 from elmo.tasks.readers.records import list_files, read_folders, read_parquet
-from elmo.tasks.readers.tables import Table, TableReader
+from elmo.tasks.readers.tables import TableReader
 from elmo.tasks.settings import ReadSettings, Records, Source
 
-_TABLES = ("csv", "tsv", "jsonl", "json", "parquet")
-FORMATS: dict[str, tuple[str, ...]] = {
-    "tagging": ("conll", "conllu", *_TABLES),
-    "classification": (*_TABLES, "folders", "trec", "trees"),
-    "pairs": _TABLES,
-    "relations": ("semeval", *_TABLES),
-    "question_answering": ("squad", *_TABLES),
-    "senses": ("wsd",),
+_TABLE_FAMILIES = ("tagging", "classification", "pairs", "relations", "question_answering")
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format of examples: the families that have it, the extensions that mean it, and its reader."""
+
+    families: tuple[str, ...] = _TABLE_FAMILIES
+    extensions: tuple[str, ...] = ()
+    reader: Callable[..., Reader] = TableReader
+
+
+FORMATS = {
+    "conll": Format(("tagging",), ("conll", "iob", "iob2", "bio"), ConllReader),
+    "conllu": Format(("tagging",), ("conllu",), ConllReader),
+    "semeval": Format(("relations",), (), SemevalReader),
+    "squad": Format(("question_answering",), (), SquadReader),
+    "wsd": Format(("senses",), ("xml",), WsdReader),
+    "csv": Format(extensions=("csv",)),
+    "tsv": Format(extensions=("tsv",)),
+    "jsonl": Format(extensions=("jsonl", "ndjson")),
+    "json": Format(extensions=("json",)),
+    "parquet": Format(extensions=("parquet",)),
+    "folders": Format(("classification",)),
+    "trec": Format(("classification",)),
+    "trees": Format(("classification",), ("ptb",), TreeReader),
 }
-_READERS: dict[str, type[Reader]] = {  # of the formats that are not tables
-    "conll": ConllReader, "conllu": ConllReader, "trees": TreeReader, "semeval": SemevalReader, "squad": SquadReader,
-    "wsd": WsdReader, "text": PlainTextReader,
-}  # fmt: skip
-_EXTENSIONS = {
-    "conllu": "conllu", "conll": "conll", "iob": "conll", "iob2": "conll", "bio": "conll", "csv": "csv", "tsv": "tsv",
-    "jsonl": "jsonl", "ndjson": "jsonl", "json": "json", "xml": "wsd", "ptb": "trees", "parquet": "parquet",
-}  # fmt: skip
+# Inputs to predict only; a word sense needs the lemma and the part of speech, which plain text lacks.
+_PLAIN_TEXT = {"text": Format(_TABLE_FAMILIES, (), PlainTextReader)}
 _UNNAMED = {"tagging": "conll", "relations": "semeval"}  # of labelled files with another extension
 
 
@@ -80,33 +93,27 @@ def open_reader(
     if trained is not None:
         format = format or trained.format
         settings = trained.with_changes(settings, format)
-    # A word sense needs the lemma and the part of speech, which plain text lacks.
-    choices = FORMATS[family] if labelled or family == "senses" else ("text", *FORMATS[family])
+    formats = FORMATS if labelled else {**_PLAIN_TEXT, **FORMATS}
+    choices = [name for name, known in formats.items() if family in known.families]
     name = source if isinstance(source, str) else source.name
     if format not in choices:
         reason = "has no extension that determines its format" if format is None else f"is read as {format!r}"
         raise InputError(f"{name} {reason}, but {family} reads {', '.join(choices)}; set --format.")
     settings = replace(settings, format=format)
-    if format in _READERS and isinstance(source, str | Lines):
-        if settings.columns and not format.startswith("conll"):
-            raise InputError(f"--column was given, but {name} is {format}, which has no columns.")
-        lines = _open_lines(source, settings) if isinstance(source, str) else source
-        return _READERS[format](lines, family, settings, labelled=labelled)
+    reader = TableReader if isinstance(source, Records) else formats[format].reader
+    if settings.columns and reader not in (TableReader, ConllReader):
+        raise InputError(f"--column was given, but {name} is {format}, which has no columns.")
     if format == "folders":
         source = read_folders(name, settings.encoding)
     elif format == "parquet":
         source = read_parquet(name)
     elif isinstance(source, str):
-        source = _open_lines(source, settings)
-    return TableReader(Table(source, family, settings), family, settings, labelled=labelled)
-
-
-def _open_lines(name: str, settings: ReadSettings) -> Lines:
-    return Lines(name, encoding=settings.encoding)
+        source = Lines(source, encoding=settings.encoding)
+    return reader(source, family, settings, labelled=labelled)
 
 
 def _find_format(source: Source | Lines, family: str, labelled: bool) -> str | None:
-    """Return the format of an input by the extension of its name, or None."""
+    """Return the format of an input by the extension of its name, or None if it has no known one."""
     if isinstance(source, Records):
         return "json"
     path = Path(source if isinstance(source, str) else source.path)
@@ -115,4 +122,5 @@ def _find_format(source: Source | Lines, family: str, labelled: bool) -> str | N
     extension, _ = split_extensions(path)
     if extension == "json" and family == "question_answering":
         return "squad"
-    return _EXTENSIONS.get(extension) or (_UNNAMED.get(family) if labelled else "text")
+    named = next((name for name, format in FORMATS.items() if extension in format.extensions), None)
+    return named or (_UNNAMED.get(family) if labelled else "text")

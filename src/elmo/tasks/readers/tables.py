@@ -154,14 +154,15 @@ def read_json_array(text: str, name: str) -> Iterator[Record]:
 class TableReader(Reader):
     """The examples of a table."""
 
-    def __init__(self, table: Table, family: str, settings: ReadSettings, *, labelled: bool) -> None:
-        self.table, self.family, self.labelled = table, family, labelled
-        self.columns = find_columns(table, family, settings, labelled=labelled)
+    def __init__(self, source: Lines | Records, family: str, settings: ReadSettings, *, labelled: bool) -> None:
+        """With `labelled`, each example must have its target."""
+        self.table, self.family, self.labelled = Table(source, family, settings), family, labelled
+        self.columns = find_columns(self.table, family, settings, labelled=labelled)
         self._target = self.columns.get(TARGETS[family])
-        header = None if table.is_json else table.has_header
+        header = None if self.table.is_json else self.table.has_header
         self.settings = replace(settings, columns=self.columns, header=header)
         if labelled:
-            self._detect([row.fields.get(self._target or "") for row in table.first_rows])
+            self._detect([row.fields.get(self._target or "") for row in self.table.first_rows])
         self.tokenizer = self.settings.tokenizer(family)
 
     def _detect(self, targets: list[Any]) -> None:
