@@ -49,7 +49,7 @@ export interface SubstituteOptions {
 }
 
 export class Elmo {
-  /** Open a model folder: an address relative to the page, or in node a path. */
+  /** Open a model folder: an address relative to the page, or in Node.js a path. */
   static load(
     source: string | URL,
     options?: { onProgress?: (progress: { file: string; loaded: number; total: number }) => void },

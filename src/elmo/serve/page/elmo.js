@@ -1,5 +1,5 @@
 /**
- * elmo.js: the language models of modern-elmo in a browser or in node, without a server.
+ * elmo.js: the language models of modern-elmo in a browser or in Node.js, without a server.
  *
  *   import { Elmo } from "./elmo.js";
  *   const model = await Elmo.load("en-small/");
