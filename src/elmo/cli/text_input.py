@@ -6,10 +6,11 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import cast
 
-from elmo.corpus.rows import Columns, Row, open_rows
+from elmo.corpus.rows import Columns, Row, cut_rows
 from elmo.errors import InputError
-from elmo.files.sources import STDIN, BrokenRow, InputFormat, find_sources
+from elmo.files.sources import STDIN, InputFormat, find_sources
 from elmo.progress import Advance, progress_bar
 
 _PATH_LIKE = re.compile(
@@ -71,15 +72,10 @@ class TextInput:
             yield self._read(advance)
 
     def _read(self, advance: Advance) -> Iterator[Row]:
-        for source in self._sources:
-            bytes_shown = 0
-            with open_rows(source, self._columns) as (rows, bytes_read):
-                for row in rows:
-                    if isinstance(row, BrokenRow):
-                        raise row.to_error(source.label, source.unit)
-                    yield row
-                    advance(bytes_read() - bytes_shown)
-                    bytes_shown = bytes_read()
+        # Parts of one row each, so that each line of a pipe is processed when it arrives.
+        for part in cut_rows(self._sources, self._columns, part_bytes=1):
+            yield from cast("tuple[Row, ...]", part.rows)  # cut_rows raised an error for a broken one
+            advance(part.input_bytes)
         for number, text in enumerate(self.texts, start=1):
             yield Row(number, text)
             advance(len(text.encode()))
