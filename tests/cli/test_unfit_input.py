@@ -62,7 +62,7 @@ def test_a_prepared_corpus_is_no_index(run, tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("I went to the bank .\n" * 3)
     assert run("prepare", "text.txt", "-o", "corpus", "--workers", 1).code == 0
     message = run("neighbors", "the [bank]", "--corpus", "corpus").message()
-    assert message.startswith("corpus is not an index of occurrences")
+    assert message.startswith("corpus is not a folder of vectors")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")

@@ -85,7 +85,7 @@ def test_a_shard_is_compared_when_it_is_first_read(folder):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"format": "other"}, "does not describe a prepared corpus"),
+        ({"format": "other"}, "is not a prepared corpus"),
         ({"version": 2}, "has version 2 of the format, but this program reads version 1"),
     ],
 )
@@ -95,5 +95,5 @@ def test_foreign_manifests_are_refused(folder, change, message):
     with pytest.raises(InputError, match=message):
         PreparedCorpus.open(folder)
     path.write_text("{")
-    with pytest.raises(InputError, match="manifest.json is damaged, or does not describe a prepared corpus"):
+    with pytest.raises(InputError, match="is not a prepared corpus, or its manifest.json is damaged"):
         PreparedCorpus.open(folder)

@@ -17,7 +17,7 @@ def text(tmp_path):
 def test_a_file_that_only_has_one_of_our_names_is_kept(text, tmp_path, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text("{}")
-    with pytest.raises(InputError, match="holds other files|does not describe a prepared corpus"):
+    with pytest.raises(InputError, match="holds other files|is not a prepared corpus"):
         prepare([text], tmp_path / "out", force=True, num_workers=1)
     assert (tmp_path / "out" / name).read_text() == "{}"
 

@@ -49,7 +49,7 @@ def test_parts_of_another_program_are_not_ours(tiny_model, text_file, spark_fold
 def test_a_file_that_only_has_one_of_our_names_is_kept(tiny_model, text_file, tmp_path, name):
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / name).write_text('{"mine": true}')
-    with pytest.raises(InputError, match="holds other files|does not describe a folder of vectors"):
+    with pytest.raises(InputError, match="holds other files|is not a folder of vectors"):
         embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, force=True)
     assert (tmp_path / "out" / name).read_text() == '{"mine": true}'
 

@@ -122,7 +122,7 @@ class FolderKind:
             return None
         manifest = read_json(path)
         if manifest is None or manifest.get("format") != self.format:
-            raise InputError(f"{path} is damaged, or does not describe {self.noun}; choose another folder.")
+            raise InputError(f"{folder} is not {self.noun}, or its {MANIFEST} is damaged; choose another folder.")
         if manifest.get("version") != self.version:
             raise InputError(
                 f"{path} has version {manifest.get('version')!r} of the format, but this program reads version "
