@@ -6,9 +6,11 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from elmo.errors import InputError
 from elmo.vectors import VectorSettings, embed_files, writing
 from tests.vectors.conftest import PART_BYTES, WorkerKiller, read_all
 
@@ -17,7 +19,7 @@ SETTINGS = VectorSettings(part_bytes=PART_BYTES)
 
 @pytest.fixture
 def workers(monkeypatch):
-    """What lists the worker processes that were started."""
+    """A function that lists the ids of the worker processes that were started."""
     started = []
 
     class Watched(writing.Workers):
@@ -39,6 +41,16 @@ def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_f
     assert len(workers()) == 3
     assert "A worker process died (killed by SIGKILL" in caplog.text
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
+
+
+@pytest.mark.needs("/proc")
+def test_no_worker_outlives_a_job_that_stops_at_a_row(tiny_model, tmp_path, workers):
+    rows = [f'{{"text": "I went", "at": [[0, {9 if number == 20 else 1}]]}}\n' for number in range(60)]
+    (tmp_path / "rows.jsonl").write_text("".join(rows))
+    settings = VectorSettings(unit="spans", spans="at", part_bytes=20)
+    with pytest.raises(InputError, match=r"line 21, has the span \[0, 9\]"):
+        embed_files(tiny_model, [tmp_path / "rows.jsonl"], tmp_path / "out", settings, num_workers=2, num_threads=2)
+    assert workers() and not any(Path(f"/proc/{process}").exists() for process in workers())
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ Compression = Literal["gz", "xz", "bz2", "zst"]
 STDIN = "-"
 BYTE_ORDER_MARK = "\ufeff"
 CONVERT_ADVICE = "convert the text first, for example with iconv"
+_LIBRARY_ERRORS = ("ArrowException", "ZstdError")  # of damaged data
 _BUFFER_BYTES = 1 << 20
 _ZSTD_BYTES = 1 << 17  # little, because it may unpack to a thousand times as much
 
@@ -199,9 +200,7 @@ def open_stream(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
     if source.name == STDIN and not source.path.is_file():
         yield open_stdin(), lambda: 0
         return
-    with ExitStack() as stack:
-        packed = stack.enter_context(source.path.open("rb"))
-        stream = stack.enter_context(_decompress(packed, source.compression))
+    with source.path.open("rb") as packed, _decompress(packed, source.compression) as stream:
         yield stream, packed.tell if source.path.is_file() else lambda: 0  # a pipe cannot tell
 
 
@@ -258,8 +257,7 @@ def report_damage(source: Source, where: Callable[[], str] = lambda: "") -> Iter
     try:
         yield
     except Exception as error:
-        is_disk_fault = isinstance(error, OSError) and error.errno is not None
-        if is_disk_fault or not isinstance(error, _list_errors()):
+        if not _is_damage(error):
             raise
         place = f" {where()}" if where() else ""
         reason = str(error).rstrip(".")
@@ -268,11 +266,12 @@ def report_damage(source: Source, where: Callable[[], str] = lambda: "") -> Iter
         ) from error
 
 
-def _list_errors() -> tuple[type[Exception], ...]:
-    """Return the exceptions for damaged data; an optional library that was not imported raises none."""
-    optional = {"pyarrow": "ArrowException", "zstandard": "ZstdError"}
-    of_libraries = [getattr(sys.modules[name], error) for name, error in optional.items() if sys.modules.get(name)]
-    return EOFError, OSError, zlib.error, lzma.LZMAError, *of_libraries
+def _is_damage(error: Exception) -> bool:
+    """Return whether an error is about what a file holds."""
+    if isinstance(error, OSError):
+        return error.errno is None  # otherwise it is a fault of the disk
+    names = {error_type.__name__ for error_type in type(error).__mro__}  # no import of optional libraries
+    return isinstance(error, EOFError | zlib.error | lzma.LZMAError) or not names.isdisjoint(_LIBRARY_ERRORS)
 
 
 # --- bytes -> lines of text

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any, TypeAlias
 
@@ -63,7 +63,7 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, calls: Iterable[Call]) -> Iterator[Any]:
+    def run(self, calls: Iterable[Call]) -> Generator[Any, None, None]:
         """Yield the results as they come, in any order; `calls` is consumed lazily, at most `num_workers + 1` ahead."""
         if self.num_workers == 1:
             for function, arguments in calls:
@@ -227,7 +227,9 @@ class RayWorkers:
         """Return how many units of a resource, such as CPU or GPU, the cluster has."""
         return int(self._ray.cluster_resources().get(resource, 1))
 
-    def run(self, calls: Iterable[Call], *, num_workers: int, num_cpus: int, num_gpus: int = 0) -> Iterator[Any]:
+    def run(
+        self, calls: Iterable[Call], *, num_workers: int, num_cpus: int, num_gpus: int = 0
+    ) -> Generator[Any, None, None]:
         """Yield the results as they come, in any order; each worker has one call at a time."""
         remote = self._ray.remote(_RayWorker).options(
             max_restarts=-1, max_task_retries=_ATTEMPTS, num_cpus=num_cpus, num_gpus=num_gpus

@@ -7,7 +7,7 @@ workers.
 import sys
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
@@ -148,7 +148,8 @@ def _run(
             yield part
 
     def compute(parts: Iterator[Part], report: ProgressCallback) -> Iterator[PartRecord]:
-        return map(check, engine.run(parts, report, job, model))
+        with closing(engine.run(parts, report, job, model)) as computed:  # an error must end the workers first
+            yield from map(check, computed)
 
     records = run_parts(cut_parts(), finished, compute, inputs, job.output / VECTORS.work, progress)
     lines = []

@@ -7,9 +7,9 @@ cache is cleared first, so a part has the same numbers whichever process compute
 import platform
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
@@ -67,10 +67,12 @@ class Engine:
             check_cluster(self.address)
         share_threads(self.num_workers, self.num_threads)
 
-    def run(self, parts: Iterator[Part], report: ProgressCallback, job: PartJob, model: Elmo) -> Iterator[PartRecord]:
+    def run(
+        self, parts: Iterator[Part], report: ProgressCallback, job: PartJob, model: Elmo
+    ) -> Generator[PartRecord, None, None]:
         """Write the parts, a few of them ahead, and yield their records in any order."""
         on_cpu = _is_on_cpu(model)
-        run: Callable[[Iterable[Call]], Iterator[PartRecord]]
+        run: Callable[[Iterable[Call]], Generator[PartRecord, None, None]]
         with ExitStack() as stack:
             if self.name == "ray":
                 cluster = stack.enter_context(RayWorkers(self.address))
@@ -85,7 +87,7 @@ class Engine:
                     yield from _write_here(parts, report, job, model)
                     return
                 run = stack.enter_context(Workers(num_workers)).run
-            for record in run(_list_calls(parts, job, model, num_threads)):
+            for record in stack.enter_context(closing(run(_list_calls(parts, job, model, num_threads)))):
                 report(record.num_words, record.input_bytes)
                 yield record
 
