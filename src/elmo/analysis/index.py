@@ -43,7 +43,7 @@ Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 def is_index(path: str | Path) -> bool:
-    """Return whether a corpus is the folder of an index, complete or not, and no text file."""
+    """Return whether a path is a folder of vectors or of an index, complete or not; others are text files."""
     return (Path(path) / MANIFEST).is_file() or VECTORS.is_described(Path(path))
 
 
@@ -58,7 +58,7 @@ class _Tables(NamedTuple):
 
 
 class CorpusIndex:
-    """Every word of some texts with its vectors, on disk. Opening it reads only the manifest of the vectors.
+    """Every word of some texts with its vectors, on disk. Opening it reads the manifest; files follow when needed.
 
     `layers` are those indexed; `model_name` is where the model was, None for the default one.
     """
@@ -104,7 +104,7 @@ class CorpusIndex:
         _check_model(self.vectors, model, f", {self.model_name or 'the default model of another version'}")
 
     def open_files(self) -> None:
-        """Open all files of the index; CheckpointError if one is damaged. Otherwise they are opened when needed."""
+        """Open all files of the index at once; CheckpointError if one is damaged."""
         with self._reraise_as_damaged():
             for layer in (0, *self.layers):
                 self._vector_file(layer)

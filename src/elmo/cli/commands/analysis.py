@@ -101,7 +101,8 @@ def neighbors(
     corpus: CorpusOptions,
     build: Path | None = option(
         "--build FOLDER",
-        "Index a folder of vectors; with --corpus, write the vectors of these files there first.",
+        "Index a folder of vectors; with --corpus, write the vectors of these files there first (--layers: one layer "
+        "or all).",
         None,
     ),
     layers: options.Layers = None,
