@@ -91,7 +91,7 @@ def measure(page: Page, address: str, sent: list[int], num_words: int) -> dict[s
     results["megabytes until the example"] = sum(sent) / 1e6
     page.fill("#sentence-0", OWN)
     page.locator("#words-0 .word").nth(len(OWN.split()) - 1).wait_for()
-    results["seconds to the answer of an own sentence"] = time.perf_counter() - start
+    results["seconds to the result of another sentence"] = time.perf_counter() - start
     page.wait_for_timeout(2000)
     results["megabytes, English"] = sum(sent) / 1e6
     lines = HOMONYMS.read_text(encoding="utf-8").splitlines()

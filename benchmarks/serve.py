@@ -49,7 +49,7 @@ class Outcome:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--model", required=True)
-    parser.add_argument("--precision", default="float32")
+    parser.add_argument("--precision", default="float32", choices=LARGEST_DIFFERENCE)
     parser.add_argument("--text", type=Path, help="one sentence per line; generated if not given")
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=60)
@@ -70,7 +70,7 @@ def main() -> None:
     try:
         port = wait_until_serving(server)
         before = measure_bulk(model, sentences, lengths, options.at_once, options.bulk_seconds)
-        outcome, elapsed = asyncio.run(ask_for(options, port, sentences, lengths, expected, sizes))
+        outcome, elapsed = asyncio.run(run_clients(options, port, sentences, lengths, expected, sizes))
         memory = int(re.search(r"VmRSS:\s+(\d+)", Path(f"/proc/{server.pid}/status").read_text())[1]) // 1024
         after = measure_bulk(model, sentences, lengths, options.at_once, options.bulk_seconds)
     finally:
@@ -112,7 +112,7 @@ def measure_bulk(model: Elmo, sentences: list[str], lengths: list[int], at_once:
     raise AssertionError
 
 
-async def ask_for(
+async def run_clients(
     options: argparse.Namespace,
     port: int,
     sentences: list[str],
@@ -120,28 +120,28 @@ async def ask_for(
     expected: np.ndarray,
     sizes: list[int],
 ) -> tuple[Outcome, float]:
-    """Let all clients ask until the time is up."""
+    """Send requests from all clients until the time is up."""
     outcome, start = Outcome(), time.perf_counter()
     counter = itertools.count()
     limit = LARGEST_DIFFERENCE[options.precision]
 
-    async def client(number: int) -> None:
-        draw = random.Random(number)
+    async def client(seed: int) -> None:
+        draw = random.Random(seed)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while time.perf_counter() - start < options.seconds and next(counter) < MAX_REQUESTS:
             chosen = draw.sample(range(len(sentences)), draw.choice(sizes))
-            body = orjson.dumps({"input": [sentences[each] for each in chosen], "encoding_format": "base64"})
+            body = orjson.dumps({"input": [sentences[number] for number in chosen], "encoding_format": "base64"})
             began = time.perf_counter()
             head = f"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
             writer.write(head.encode() + body)
-            status, answer = await read_answer(reader)
+            status, response = await read_response(reader)
             outcome.seconds.append(time.perf_counter() - began)
             if status != 200:
-                outcome.failures.append(f"{status} {answer[:200]!r}")
+                outcome.failures.append(f"{status} {response[:200]!r}")
                 continue
-            entries = orjson.loads(answer)["data"]
+            entries = orjson.loads(response)["data"]
             if [entry["index"] for entry in entries] != list(range(len(chosen))):
-                outcome.failures.append("an answer was lost")
+                outcome.failures.append("a result was lost")
                 continue
             vectors = np.stack([np.frombuffer(base64.b64decode(entry["embedding"]), "<f4") for entry in entries])
             difference = float(np.abs(vectors - expected[chosen]).max())
@@ -149,14 +149,14 @@ async def ask_for(
             if not difference <= limit:
                 outcome.failures.append(f"a vector differs by {difference:.3g}")
             outcome.num_sentences += len(chosen)
-            outcome.num_words += sum(lengths[each] for each in chosen)
+            outcome.num_words += sum(lengths[number] for number in chosen)
         writer.close()
 
-    await asyncio.gather(*(client(number) for number in range(options.clients)))
+    await asyncio.gather(*(client(seed) for seed in range(options.clients)))
     return outcome, time.perf_counter() - start
 
 
-async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+async def read_response(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     head = await reader.readuntil(b"\r\n\r\n")
     (length,) = re.findall(rb"content-length: (\d+)", head)
     return int(head[9:12]), await reader.readexactly(int(length))
