@@ -11,7 +11,7 @@ import pytest
 from elmo.errors import ConfigError, InputError
 from elmo.serve import batching
 from elmo.serve.app import create_app
-from elmo.serve.batching import Batcher, Work
+from elmo.serve.batching import Batcher
 from elmo.serve.middleware import Metrics
 from elmo.serve.served import Served, ServedModel
 from elmo.serve.settings import Settings, read_settings
@@ -85,7 +85,7 @@ def test_closing_does_not_wait_forever_for_a_computation(monkeypatch):
 
     async def run():
         batcher = Batcher(Metrics(), Settings(batch_words=16))
-        response = asyncio.ensure_future(batcher.compute(Work("slow", compute), [["a"]]))
+        response = asyncio.ensure_future(batcher.compute("slow", compute, [["a"]]))
         while not is_computing.is_set():
             await asyncio.sleep(0.01)
         try:
@@ -109,11 +109,10 @@ def test_a_cancelled_request_is_not_computed():
 
     async def run():
         batcher = Batcher(Metrics(), Settings(batch_words=16))
-        work = Work("work", compute)
-        first = asyncio.ensure_future(batcher.compute(work, [["first"]]))
+        first = asyncio.ensure_future(batcher.compute("work", compute, [["first"]]))
         await asyncio.to_thread(is_computing.wait, 20)
-        cancelled = asyncio.ensure_future(batcher.compute(work, [["cancelled"]]))
-        third = asyncio.ensure_future(batcher.compute(work, [["third"]]))
+        cancelled = asyncio.ensure_future(batcher.compute("work", compute, [["cancelled"]]))
+        third = asyncio.ensure_future(batcher.compute("work", compute, [["third"]]))
         await asyncio.sleep(0)
         cancelled.cancel()
         await asyncio.sleep(0)
@@ -359,7 +358,7 @@ def test_batches_are_limited_in_words_except_for_one_long_sentence():
     async def run():
         batcher = Batcher(Metrics(), Settings(batch_words=16))
         try:
-            return await batcher.compute(Work("lengths", compute), [["a"] * length for length in lengths])
+            return await batcher.compute("lengths", compute, [["a"] * length for length in lengths])
         finally:
             await batcher.close()
 

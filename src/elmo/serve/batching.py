@@ -10,7 +10,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from elmo.heap import return_free_memory
@@ -19,22 +18,16 @@ from elmo.serve.middleware import Metrics
 from elmo.serve.settings import Settings
 
 Words = Sequence[str]
+Function = Callable[[list[Words]], Sequence[Any]]  # returns one result per sentence
 CHUNKS_PER_BATCH = 2  # of a long request that is alone
 WAIT_SECONDS = 0.003  # for other requests
 IDLE_SECONDS = 10.0  # after which free memory is returned to the system
 CLOSING_SECONDS = 5.0
 
 
-@dataclass(frozen=True)
-class Work:
-    """A computation on sentences; those of all requests with the same key are computed together."""
-
-    key: Hashable
-    compute: Callable[[list[Words]], Sequence[Any]]  # one result per sentence
-
-
 class _Chunk(NamedTuple):
-    work: Work
+    key: Hashable  # chunks with the same key are computed together
+    function: Function
     sentences: list[Words]
     num_words: int
     future: "asyncio.Future[Sequence[Any]]"
@@ -60,9 +53,15 @@ class Batcher:
         """Whether work is still accepted."""
         return self._thread.is_alive() and not self._is_closing
 
-    async def compute(self, work: Work, sentences: Sequence[Words]) -> list[Any]:
-        """Return one result per sentence, in their order; if cancelled, what is left of them is not computed."""
-        chunks = deque(self._cut(work, sentences))
+    async def compute(self, key: Hashable, function: Function, sentences: Sequence[Words]) -> list[Any]:
+        """Return one result per sentence, in their order; if cancelled, what is left of them is not computed.
+
+        Sentences of several requests with the same key are computed by one call of the function of one of them.
+        """
+        chunks = deque(
+            _Chunk(key, function, chunk, num_words, self._loop.create_future())
+            for chunk, num_words in self._cut(sentences)
+        )
         futures, num_words = [chunk.future for chunk in chunks], count_words(sentences)
         with self._changed:
             if self._is_closing:
@@ -83,18 +82,18 @@ class Batcher:
             for future in futures:
                 future.cancel()
 
-    def _cut(self, work: Work, sentences: Sequence[Words]) -> Iterator[_Chunk]:
-        """Yield the sentences in chunks; one is never cut, so it may exceed the size."""
+    def _cut(self, sentences: Sequence[Words]) -> Iterator[tuple[list[Words], int]]:
+        """Yield the sentences in chunks with their numbers of words; a sentence is never cut, so it may be longer."""
         size = self._settings.batch_words // CHUNKS_PER_BATCH
         chunk: list[Words] = []
         num_words = 0
         for sentence in sentences:
             if chunk and num_words + count_words([sentence]) > size:
-                yield _Chunk(work, chunk, num_words, self._loop.create_future())
+                yield chunk, num_words
                 chunk, num_words = [], 0
             chunk.append(sentence)
             num_words += count_words([sentence])
-        yield _Chunk(work, chunk, num_words, self._loop.create_future())
+        yield chunk, num_words
 
     async def close(self) -> None:
         """Accept no more work and wait some seconds for the thread, which is a daemon, to end."""
@@ -147,10 +146,10 @@ def count_words(sentences: Sequence[Words]) -> int:
 def _compute(chunks: list[_Chunk]) -> Iterator[tuple[_Chunk, Sequence[Any] | Exception]]:
     groups: dict[Hashable, list[_Chunk]] = {}
     for chunk in chunks:
-        groups.setdefault(chunk.work.key, []).append(chunk)
+        groups.setdefault(chunk.key, []).append(chunk)
     for group in groups.values():
         try:
-            results = iter(group[0].work.compute([sentence for chunk in group for sentence in chunk.sentences]))
+            results = iter(group[0].function([sentence for chunk in group for sentence in chunk.sentences]))
             yield from [(chunk, [next(results) for _ in chunk.sentences]) for chunk in group]
         except Exception as error:
             if len(group) == 1:

@@ -15,7 +15,6 @@ from elmo.analysis import map_senses
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words
 from elmo.model import Array
 from elmo.serve import schemas
-from elmo.serve.batching import Work
 from elmo.serve.errors import JsonResponse, Problem
 from elmo.serve.service import ServiceOf
 from elmo.tasks.examples import describe_prediction
@@ -35,7 +34,7 @@ async def encode_texts(body: schemas.EmbeddingsRequest, service: ServiceOf) -> J
     sentences = _words(await service.tokenize(body.input, "input", model.elmo))
     service.check_values(len(sentences), dim, "input")
     vectors = await service.compute(
-        Work(("encode", model.name), lambda sentences: [*model.elmo.encode(sentences)]), sentences
+        ("encode", model.name), lambda sentences: [*model.elmo.encode(sentences)], sentences
     )
     num_words = sum(map(len, sentences))
     data = [
@@ -67,8 +66,9 @@ async def embed_sentences(body: schemas.EmbedRequest, service: ServiceOf) -> Jso
         arrays: Any = await service.run(embed, [word for sentence in words for word in sentence])
     else:
         service.check_values(sum(map(len, words)), values_per_word, "sentences")
-        work = Work(("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers))
-        arrays = await service.compute(work, words)
+        arrays = await service.compute(
+            ("embed", model.name, layers), lambda sentences: model.elmo.embed(sentences, layers=layers), words
+        )
     sentences = [
         {
             "words": [{"text": text, "start": start, "end": end} for text, start, end in sentence],
@@ -127,7 +127,7 @@ async def score_sentences(body: schemas.ScoreRequest, service: ServiceOf) -> Jso
     """
     model = service.served.model(body.model, body.sentences)
     tokenized = await service.tokenize(body.sentences, "sentences", model.elmo, on_spaces=body.split_on_spaces)
-    scores = await service.compute(Work(("score", model.name), model.elmo.score), _words(tokenized))
+    scores = await service.compute(("score", model.name), model.elmo.score, _words(tokenized))
     sentences = [{**vars(score), "perplexity": score.perplexity} for score in scores]
     return JsonResponse({"model": model.name, "sentences": sentences})
 

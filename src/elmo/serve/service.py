@@ -1,7 +1,7 @@
 """What all routes share: the texts of a request as words, its limits, and its results from the batcher."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
@@ -9,7 +9,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from elmo.model import Elmo
-from elmo.serve.batching import Batcher, Words, Work, count_words
+from elmo.serve.batching import Batcher, Function, Words, count_words
 from elmo.serve.errors import Problem
 from elmo.serve.middleware import Metrics
 from elmo.serve.schemas import Text
@@ -76,14 +76,14 @@ class Service:
 
     async def run(self, function: Callable[[], ResultT], words: Words) -> ResultT:
         """Return the result of a function, computed alone; it takes the queue space of these words."""
-        (result,) = await self.compute(Work(object(), lambda _: [function()]), [words])
+        (result,) = await self.compute(object(), lambda _: [function()], [words])
         return result  # type: ignore[no-any-return]
 
-    async def compute(self, work: Work, sentences: Sequence[Words]) -> list[Any]:
-        """Return one result per sentence; Problem if the time is up before."""
+    async def compute(self, key: Hashable, function: Function, sentences: Sequence[Words]) -> list[Any]:
+        """Return one result per sentence as Batcher.compute does; Problem if the time is up before."""
         seconds = self.settings.max_seconds
         try:
-            return await asyncio.wait_for(self.batcher.compute(work, sentences), seconds)
+            return await asyncio.wait_for(self.batcher.compute(key, function, sentences), seconds)
         except asyncio.TimeoutError as error:
             message = f"The result was not ready within {seconds:g} seconds; try again, or with less text."
             raise Problem(504, "too_slow", message) from error
