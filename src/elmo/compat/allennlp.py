@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmo.checkpoint.formats.manylangs import rows
+from elmo.checkpoint.formats.manylangs import list_variables
 from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
 from elmo.compat.engine import Array, OldEmbedder, open_files, open_model, read_word_lists
 from elmo.config import EncoderConfig, ModelConfig
@@ -186,12 +186,12 @@ def _convert_bilm(saved: dict[str, Tensor], config: ModelConfig) -> dict[str, di
         tensor = tensor[: config.characters.num_characters]
         converted[f"{tokens}_char_embedding_weights"] = {"tokens.characters.embedding.weight": tensor}
     prefixes = (f"{tokens}char_conv_", f"{tokens}_highways.", f"{tokens}_projection.", "_elmo_lstm.")
-    for row in rows(config, *prefixes):
-        if (tensor := saved.get(row.theirs)) is not None:
-            if row.theirs.endswith("state_linearity.bias"):
+    for variable in list_variables(config, *prefixes):
+        if (tensor := saved.get(variable.name)) is not None:
+            if variable.name.endswith("state_linearity.bias"):
                 tensor = tensor.clone()
                 tensor[cell_dim : 2 * cell_dim] -= config.encoder.forget_bias  # which we add to the learned one
-            converted[row.theirs] = dict(zip(row.ours, row.to_ours(tensor), strict=True))
+            converted[variable.name] = dict(zip(variable.weights, variable.to_weights(tensor), strict=True))
     return converted
 
 

@@ -20,7 +20,7 @@ from elmo.text.characters import Utf8Alphabet
 NUM_FILE_CHARACTERS = Utf8Alphabet.NUM_IDS - 1
 
 
-# The options of theirs and of ours, with the value of a missing one.
+# Each option of bilm-tf: the setting that it becomes, and the value if it is missing.
 _REQUIRED = object()
 _LSTM_OPTIONS = {
     "dim": ("cell_dim", _REQUIRED),
@@ -52,7 +52,7 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
         return value
 
     def take_all(section: str, table: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
-        return {ours: take(f"{section}.{theirs}", default) for theirs, (ours, default) in table.items()}
+        return {setting: take(f"{section}.{option}", default) for option, (setting, default) in table.items()}
 
     lstm = take_all("lstm", _LSTM_OPTIONS)
     values: dict[str, Any] = {"encoder": lstm, "characters": None, "token_projection": False}
@@ -100,10 +100,10 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
         raise CheckpointError(f"This model cannot be written as bilm-tf HDF5: {'; '.join(faults)}.")
     options: dict[str, Any] = {
         "bidirectional": True,
-        "lstm": {theirs: getattr(encoder, ours) for theirs, (ours, _) in _LSTM_OPTIONS.items()},
+        "lstm": {option: getattr(encoder, setting) for option, (setting, _) in _LSTM_OPTIONS.items()},
     }
     if characters:
-        cnn: dict[str, Any] = {theirs: getattr(characters, ours) for theirs, (ours, _) in _CNN_OPTIONS.items()}
+        cnn: dict[str, Any] = {option: getattr(characters, setting) for option, (setting, _) in _CNN_OPTIONS.items()}
         cnn["embedding"] = {"dim": cnn.pop("embedding.dim")}
         # The old programs need 262 for inference, although the file has one row less.
         options["char_cnn"] = {**cnn, "n_characters": Utf8Alphabet.NUM_IDS}
@@ -113,29 +113,30 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One variable of theirs with its shape, the weights of ours that it holds, and the conversion both ways."""
+class Variable:
+    """A variable of a foreign file, the names of the weights that it holds, and the conversion both ways."""
 
-    theirs: str
+    name: str
     shape: Shape
-    ours: tuple[str, ...]
-    to_ours: Callable[[Any], list[Any]] = lambda variable: [variable]
-    to_theirs: Callable[[list[Array]], Array] = lambda weights: weights[0]
+    weights: tuple[str, ...]
+    to_weights: Callable[[Any], list[Any]] = lambda variable: [variable]
+    from_weights: Callable[[list[Array]], Array] = lambda weights: weights[0]
 
 
-def rows(config: ModelConfig) -> Iterator[Row]:
-    """Yield the table of names for a model, for import and export."""
+def list_variables(config: ModelConfig) -> Iterator[Variable]:
+    """Yield the variables of a model, for import and export."""
     shapes = expected_shapes(config)
 
-    def same(theirs: str, ours: str) -> Row:
-        return Row(theirs, shapes[ours], (ours,))
+    def same(name: str, weight: str) -> Variable:
+        return Variable(name, shapes[weight], (weight,))
 
-    def transposed(theirs: str, ours: str) -> Row:
-        return Row(theirs, shapes[ours][::-1], (ours,), lambda variable: [variable.T], lambda weights: weights[0].T)
+    def transposed(name: str, weight: str) -> Variable:
+        shape = shapes[weight][::-1]
+        return Variable(name, shape, (weight,), lambda variable: [variable.T], lambda weights: weights[0].T)
 
     if config.characters:
         dim, prefix = config.characters.embedding_dim, "tokens.characters"
-        yield Row(
+        yield Variable(
             "char_embed",
             (NUM_FILE_CHARACTERS, dim),
             (f"{prefix}.embedding.weight",),
@@ -143,18 +144,18 @@ def rows(config: ModelConfig) -> Iterator[Row]:
             lambda weights: weights[0][1:],
         )
         for index, (width, channels) in enumerate(config.characters.filters):
-            yield Row(
+            yield Variable(
                 f"CNN/W_cnn_{index}",
-                (1, width, dim, channels),  # ours: (channels, d, width)
+                (1, width, dim, channels),  # as a weight: (channels, d, width)
                 (f"{prefix}.convolutions.{index}.weight",),
                 lambda kernel: [kernel[0].transpose(2, 1, 0)],
                 lambda weights: weights[0].transpose(2, 1, 0)[None],
             )
             yield same(f"CNN/b_cnn_{index}", f"{prefix}.convolutions.{index}.bias")
         for index in range(config.characters.num_highways):
-            for theirs, ours in (("carry", "gate"), ("transform", "transform")):
-                yield transposed(f"CNN_high_{index}/W_{theirs}", f"{prefix}.highways.{index}.{ours}.weight")
-                yield same(f"CNN_high_{index}/b_{theirs}", f"{prefix}.highways.{index}.{ours}.bias")
+            for name, module in (("carry", "gate"), ("transform", "transform")):
+                yield transposed(f"CNN_high_{index}/W_{name}", f"{prefix}.highways.{index}.{module}.weight")
+                yield same(f"CNN_high_{index}/b_{name}", f"{prefix}.highways.{index}.{module}.bias")
     if config.words:
         yield same("embedding", "tokens.words.weight")
     if config.token_projection:
@@ -164,55 +165,56 @@ def rows(config: ModelConfig) -> Iterator[Row]:
     assert isinstance(encoder, EncoderConfig)
     for index, direction in enumerate(DIRECTIONS):
         for layer in range(encoder.num_layers):
-            cell = f"MultiRNNCell/Cell{layer}/" if encoder.num_layers > 1 else ""
-            theirs, ours = f"RNN_{index}/RNN/{cell}LSTMCell", f"{direction}.layers.{layer}"
-            yield Row(  # the rows of the input, then those of the state
-                f"{theirs}/W_0",
+            stack = f"MultiRNNCell/Cell{layer}/" if encoder.num_layers > 1 else ""
+            cell, module = f"RNN_{index}/RNN/{stack}LSTMCell", f"{direction}.layers.{layer}"
+            yield Variable(  # the rows of the input, then those of the state
+                f"{cell}/W_0",
                 (2 * encoder.output_dim, 4 * encoder.cell_dim),
-                (f"{ours}.input_weight", f"{ours}.state_weight"),
+                (f"{module}.input_weight", f"{module}.state_weight"),
                 lambda kernel: np.split(_swap_gates(kernel.T), 2, axis=1),
                 lambda weights: _swap_gates(np.concatenate(weights, axis=1)).T,
             )
-            yield Row(
-                f"{theirs}/B",
+            yield Variable(
+                f"{cell}/B",
                 (4 * encoder.cell_dim,),
-                (f"{ours}.bias",),
+                (f"{module}.bias",),
                 lambda bias: [_swap_gates(bias)],
                 lambda weights: _swap_gates(weights[0]),
             )
             if encoder.projected:
-                yield transposed(f"{theirs}/W_P_0", f"{ours}.projection_weight")
+                yield transposed(f"{cell}/W_P_0", f"{module}.projection_weight")
     if config.softmax:
         yield same("softmax/W", "softmax.weight")
         yield same("softmax/b", "softmax.bias")
 
 
 def import_weights(
-    table: Iterable[Row],
+    variables: Iterable[Variable],
     names: Collection[str],
     read: Callable[[str], Array],
     source: str,
     spellings: Callable[[str], Iterable[str]] = lambda name: [name],
 ) -> dict[str, Array]:
-    """Read every variable of a table; `names` are those in the file, where a variable may have several spellings.
+    """Read all variables; `names` are those in the file, where a variable may have several spellings.
 
     Raises CheckpointError that lists all missing variables, wrong shapes and variables left over.
     """
     weights: dict[str, Array] = {}
     faults, unread = [], set(names)
-    for row in table:
-        name = next((name for name in spellings(row.theirs) if name in names), None)
+    for variable in variables:
+        name = next((name for name in spellings(variable.name) if name in names), None)
         if name is None:
-            faults.append(f"{row.theirs} is missing")
+            faults.append(f"{variable.name} is missing")
             continue
         unread.discard(name)
-        variable = read(name)
-        if row.theirs == "char_embed" and variable.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
-            variable = variable[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
-        if variable.shape != row.shape:
-            faults.append(f"{row.theirs} has shape {variable.shape}, the settings need {row.shape}")
+        array = read(name)
+        if variable.name == "char_embed" and array.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
+            array = array[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
+        if array.shape != variable.shape:
+            faults.append(f"{variable.name} has shape {array.shape}, the settings need {variable.shape}")
         else:
-            weights.update(zip(row.ours, map(np.ascontiguousarray, row.to_ours(variable)), strict=True))
+            arrays = map(np.ascontiguousarray, variable.to_weights(array))
+            weights.update(zip(variable.weights, arrays, strict=True))
     faults += [f"{name} is in the file, but not in the settings" for name in sorted(unread)]
     if faults:
         raise CheckpointError(
@@ -222,8 +224,11 @@ def import_weights(
 
 
 def export_weights(config: ModelConfig, weights: Mapping[str, Array]) -> dict[str, Array]:
-    """Return every variable of theirs by name."""
-    return {row.theirs: row.to_theirs([weights[name] for name in row.ours]) for row in rows(config)}
+    """Return all variables of bilm-tf by name."""
+    return {
+        variable.name: variable.from_weights([weights[name] for name in variable.weights])
+        for variable in list_variables(config)
+    }
 
 
 def _swap_gates(array: Array) -> Array:

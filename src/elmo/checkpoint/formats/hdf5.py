@@ -42,7 +42,7 @@ def read_hdf5(options: Path, weights: Path) -> Checkpoint:
 
         if cached is not None:
             names.add(TOKEN_CACHE_KEY)
-        imported = bilm.import_weights(bilm.rows(config), names, read, str(weights), spellings)
+        imported = bilm.import_weights(bilm.list_variables(config), names, read, str(weights), spellings)
     origin = {"format": "hdf5", "source": weights.name}
     return Checkpoint(config=config, weights=imported, vocabulary=read_vocabulary(weights.parent), origin=origin)
 

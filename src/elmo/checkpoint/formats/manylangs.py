@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.formats.bilm import Row, import_weights
+from elmo.checkpoint.formats.bilm import Variable, import_weights
 from elmo.checkpoint.location import check_expansion, read_file, read_json, read_lines
 from elmo.checkpoint.shapes import DIRECTIONS, expected_shapes
 from elmo.checkpoint.tensors import Array
@@ -55,10 +55,10 @@ def read_manylangs(folder: Path) -> Checkpoint:
         begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
         characters = tuple({begin: end, end: begin}.get(name, name) for name in characters)
     config = _make_config(settings, folder, state)
-    tables = [Row(name, state[name].shape, (ours,)) for name, ours in _TABLES.items() if name in state]
+    tables = [Variable(name, state[name].shape, (weight,)) for name, weight in _TABLES.items() if name in state]
     return Checkpoint(
         config=config,
-        weights=import_weights([*tables, *rows(config)], state, state.__getitem__, str(folder)),
+        weights=import_weights([*tables, *list_variables(config)], state, state.__getitem__, str(folder)),
         vocabulary=words,
         characters=characters,
         origin={"format": "manylangs", "source": folder.name},
@@ -146,33 +146,33 @@ def _make_config(settings: Mapping[str, Any], folder: Path, state: Mapping[str, 
         raise CheckpointError(f"The settings of the model in {folder} are not valid: {error}") from error
 
 
-def rows(
+def list_variables(
     config: ModelConfig,
     convolutions: str = "convolutions.",
     highways: str = "highways.",
     projection: str = "projection.",
     encoder: str = "",
-) -> Iterator[Row]:
-    """Yield the table of names, without those of the embeddings; AllenNLP's differ in the prefixes.
+) -> Iterator[Variable]:
+    """Yield the variables of a model except for the embeddings; those of AllenNLP have other prefixes.
 
-    Their highways weigh the input, ours the transform: 1 - sigmoid(x) = sigmoid(-x).
+    Gates of highways are negated: here they weight the transform, there the input, and 1 - sigmoid(x) = sigmoid(-x).
     """
     shapes, prefix = expected_shapes(config), "tokens.characters"
     for leaf in ("weight", "bias"):
         pairs = [(f"{projection}{leaf}", f"tokens.projection.{leaf}")] if config.token_projection else []
         for index in range(len(config.characters.filters) if config.characters else 0):
             pairs.append((f"{convolutions}{index}.{leaf}", f"{prefix}.convolutions.{index}.{leaf}"))
-        yield from (Row(theirs, shapes[ours], (ours,)) for theirs, ours in pairs)
+        yield from (Variable(name, shapes[weight], (weight,)) for name, weight in pairs)
         for index in range(config.characters.num_highways if config.characters else 0):
-            ours = tuple(f"{prefix}.highways.{index}.{name}.{leaf}" for name in ("transform", "gate"))
-            dim, *rest = shapes[ours[0]]
-            yield Row(f"{highways}_layers.{index}.{leaf}", (2 * dim, *rest), ours, _split_highway)
-    for direction, ours_direction in zip(("forward", "backward"), DIRECTIONS, strict=True):
+            weights = tuple(f"{prefix}.highways.{index}.{name}.{leaf}" for name in ("transform", "gate"))
+            dim, *rest = shapes[weights[0]]
+            yield Variable(f"{highways}_layers.{index}.{leaf}", (2 * dim, *rest), weights, _split_highway)
+    for prefix, direction in zip(("forward", "backward"), DIRECTIONS, strict=True):
         for layer in range(config.encoder.num_layers):
-            for theirs_leaf, leaf in LSTM_NAMES.items():
-                name = f"{ours_direction}.layers.{layer}.{leaf}"
-                if name in shapes:
-                    yield Row(f"{encoder}{direction}_layer_{layer}.{theirs_leaf}", shapes[name], (name,))
+            for leaf, weight_leaf in LSTM_NAMES.items():
+                weight = f"{direction}.layers.{layer}.{weight_leaf}"
+                if weight in shapes:
+                    yield Variable(f"{encoder}{prefix}_layer_{layer}.{leaf}", shapes[weight], (weight,))
 
 
 def _split_highway(both: Any) -> list[Any]:

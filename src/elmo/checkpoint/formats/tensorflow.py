@@ -61,11 +61,11 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
         # A word model may use its input vectors as softmax weights (share_embedding_softmax).
         shares_embedding = f"lm/{SOFTMAX_WEIGHT}" not in names
         weights = bilm.import_weights(
-            bilm.rows(config),
+            bilm.list_variables(config),
             names,
             lambda name: np.array(reader.get_tensor(name), dtype=np.float32),
             str(prefix),
-            lambda name: _their_names("embedding" if shares_embedding and name == SOFTMAX_WEIGHT else name),
+            lambda name: _checkpoint_names("embedding" if shares_embedding and name == SOFTMAX_WEIGHT else name),
         )
     except (tf.errors.OpError, ValueError, TypeError, RuntimeError, IndexError, MemoryError) as error:
         raise CheckpointError(f"{prefix} is not a complete TensorFlow checkpoint: {first_line(error)}.") from error
@@ -73,7 +73,7 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
     return Checkpoint(config=config, weights=weights, vocabulary=read_vocabulary(prefix.parent), origin=origin)
 
 
-def _their_names(name: str) -> list[str]:
+def _checkpoint_names(name: str) -> list[str]:
     """Return the names that a variable of the HDF5 file can have in a checkpoint."""
     cell = re.fullmatch(r"(RNN_\d)/RNN/(?:MultiRNNCell/Cell(\d+)/)?LSTMCell/(W_0|B|W_P_0)", name)
     if not cell:
