@@ -6,7 +6,7 @@ import torch
 
 from elmo.config import ModelConfig, WordConfig
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.pretrain.stream import TokenReader, WindowStream, read_ahead
+from elmo.pretrain.stream import Position, TokenReader, WindowStream, read_ahead
 from elmo.text.batch import BEGIN_ROW, END_ROW
 
 
@@ -18,7 +18,8 @@ def corpus(corpus_folder):
 def make(corpus, *, rows=range(4), position=None, num_rows=4, num_steps=7, **changes):
     settings = {"seed": 3, "reset_at_sentences": True, **changes}
     tokens = TokenReader(corpus, ModelConfig(words=WordConfig(len(corpus.vocabulary), 8)))
-    return WindowStream(tokens, num_rows=num_rows, rows=rows, num_steps=num_steps, position=position, **settings)
+    position = position or Position(tuple(rows), (0,) * len(rows))
+    return WindowStream(tokens, num_rows=num_rows, num_steps=num_steps, position=position, **settings)
 
 
 def spell(corpus, batch, direction):

@@ -19,7 +19,6 @@ from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder
 from elmo.checkpoint.weights import content_hash
 from elmo.errors import CheckpointError, first_line
 from elmo.files.durable import remove
-from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
@@ -27,15 +26,15 @@ TRAINING = "training"
 OPTIMIZER_FILE, AUXILIARY_FILE, PROGRESS_FILE = "optimizer.pt", "auxiliary.pt", "progress.json"
 
 
-def save_checkpoint(run: Path, state: TrainState, model: Checkpoint, processes: Processes) -> Path:
+def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     """Write the state of all processes; each calls this, the first one writes."""
     rows = {
         "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
         "bilm_state": [tensor.cpu() for tensor in state.bilm_state.tensors],
     }
-    gathered = processes.gather(rows)
+    gathered = state.processes.gather(rows)
     folder = checkpoint_folder(run, state.num_updates)
-    if processes.is_first and not folder.exists():
+    if state.processes.is_first and not folder.exists():
         for unfinished in (run / CHECKPOINTS).glob(".update-*"):  # left by a killed process
             remove(unfinished)
         try:
@@ -47,7 +46,7 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint, processes: 
                 f"{str(error).rstrip('.')}; the earlier checkpoints are complete, so fix this and resume with "
                 f"--resume {run}."
             ) from error
-    processes.wait()
+    state.processes.wait()
     return folder
 
 
@@ -72,7 +71,7 @@ def _dump(value: Any, path: Path) -> None:
             raise
 
 
-def load_checkpoint(state: TrainState, folder: Path, processes: Processes) -> None:
+def load_checkpoint(state: TrainState, folder: Path) -> None:
     """Load a checkpoint into a new TrainState of the same settings, which has the weights of its model already.
 
     The number of processes may differ from that of the run that wrote it: the rows are distributed again.
@@ -82,7 +81,7 @@ def load_checkpoint(state: TrainState, folder: Path, processes: Processes) -> No
         progress = read_json(training / PROGRESS_FILE)
         saved = [_load(training / f"rows-{rank}.pt") for rank in range(progress["num_processes"])]
         num_rows = len(state.position.block)
-        own = slice(num_rows * processes.rank, num_rows * (processes.rank + 1))
+        own = slice(num_rows * state.processes.rank, num_rows * (state.processes.rank + 1))
         block, offset = (
             tuple(value for rows in saved for value in rows["position"][name])[own] for name in ("block", "offset")
         )

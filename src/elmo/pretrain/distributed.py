@@ -1,4 +1,4 @@
-"""Training in one process or, started by torchrun, several: rows, device, and averages of gradients."""
+"""Training in one process or, started by torchrun, several: their rows and devices, and all that they exchange."""
 
 import os
 from collections.abc import Iterable
@@ -64,28 +64,26 @@ class Processes:
             dist.all_gather_object(values, value)
         return values
 
+    def add(self, values: Tensor) -> None:
+        """Replace values by their sum over all processes."""
+        if self.count > 1:
+            dist.all_reduce(values)
+
+    def combine_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Sum the rows of sparse gradients that occur several times, and average all gradients over processes."""
+        for parameter in parameters:
+            gradient = parameter.grad
+            if gradient is not None and gradient.is_sparse:
+                gradient = gradient.coalesce()
+                parameter.grad = _average_rows(gradient) if self.count > 1 else gradient
+            elif gradient is not None and self.count > 1:
+                dist.all_reduce(gradient)
+                gradient /= self.count
+
     def leave(self) -> None:
         """Leave the group of processes."""
         if dist.is_initialized():
             dist.destroy_process_group()
-
-
-def own_rank() -> int:
-    """Return the number of this process among those that train together."""
-    return dist.get_rank() if dist.is_initialized() else 0
-
-
-def combine_gradients(parameters: Iterable[nn.Parameter]) -> None:
-    """Sum the rows of sparse gradients that occur several times, and average all gradients over processes."""
-    averages = dist.is_initialized()
-    for parameter in parameters:
-        gradient = parameter.grad
-        if gradient is not None and gradient.is_sparse:
-            gradient = gradient.coalesce()
-            parameter.grad = _average_rows(gradient) if averages else gradient
-        elif gradient is not None and averages:
-            dist.all_reduce(gradient)
-            gradient /= dist.get_world_size()
 
 
 def _average_rows(gradient: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
-import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -17,7 +16,7 @@ from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
 from elmo.pretrain.auxiliary import AuxiliaryTask, SentenceBatch
-from elmo.pretrain.distributed import combine_gradients, own_rank
+from elmo.pretrain.distributed import Processes
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, to_device
 
@@ -123,12 +122,13 @@ class Objective(nn.Module):
 
 @dataclass
 class TrainState:
-    """The state of training; all of it is saved and loaded."""
+    """The state of training; all but `processes` is saved and loaded."""
 
     objective: Objective
     optimizer: torch.optim.Optimizer
     bilm_state: BiLMState
     position: Position
+    processes: Processes
     num_updates: int = 0  # so far
     num_words: int = 0  # so far, in all processes
 
@@ -172,8 +172,8 @@ def train_step(
     num_words: int,
 ) -> StepReport:
     """Take windows_per_update windows and update the weights once; `num_words` is the size of the vocabulary."""
-    update = state.num_updates
-    torch.manual_seed(_mix_seed(settings.seed, update, own_rank() + 1))
+    update, processes = state.num_updates, state.processes
+    torch.manual_seed(_mix_seed(settings.seed, update, processes.rank + 1))
     parameters, metrics = state.parameters, state.objective.auxiliary.metrics
     device = parameters[0].device
     for group in state.optimizer.param_groups:
@@ -195,9 +195,8 @@ def train_step(
         state.bilm_state, state.position = result.state, batch.position
         losses = [result.left_to_right.detach(), result.right_to_left.detach(), loss.new_tensor(num_predicted)]
         sums += torch.cat([torch.stack(losses), result.totals.flatten()])
-    if dist.is_initialized():
-        dist.all_reduce(sums)
-    combine_gradients(parameters)
+    processes.add(sums)
+    processes.combine_gradients(parameters)
     norm = clip_gradients(parameters, settings.optimizer.clip_norm)
     left_to_right, right_to_left, words, *totals = sums.tolist()
     if not math.isfinite(left_to_right + right_to_left + norm):

@@ -79,7 +79,7 @@ class Run:
             )  # fmt: skip
         self.state = self._make_state(start_from)
         if checkpoints := list_checkpoints(folder):
-            load_checkpoint(self.state, checkpoints[-1], processes)
+            load_checkpoint(self.state, checkpoints[-1])
         else:
             self._auxiliary.initialize(self.state.objective.encode_sentences)
 
@@ -107,6 +107,7 @@ class Run:
             optimizer=build_optimizer(objective.parameters(), settings.optimizer),
             bilm_state=bilm.zero_state(len(rows)),
             position=Position(block=tuple(rows), offset=(0,) * len(rows)),
+            processes=processes,
         )
 
     @property
@@ -165,7 +166,6 @@ class Run:
         stream = WindowStream(
             TokenReader(self.corpus, self.config),
             num_rows=settings.num_rows,
-            rows=self._processes.share(settings.num_rows),
             num_steps=settings.num_steps,
             seed=settings.seed,
             reset_at_sentences=settings.reset_state == "sentence",
@@ -198,7 +198,7 @@ class Run:
         return values | self._auxiliary.validate(checkpoint, self._validation)
 
     def _save(self, watcher: Watcher) -> None:
-        folder = save_checkpoint(self.folder, self.state, self.checkpoint(), self._processes)
+        folder = save_checkpoint(self.folder, self.state, self.checkpoint())
         if self.is_first:
             self._remove_old()
             watcher.on_checkpoint(folder)

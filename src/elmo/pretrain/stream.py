@@ -114,17 +114,15 @@ class WindowStream:
         tokens: TokenReader,
         *,
         num_rows: int,
-        rows: range,
         num_steps: int,
         seed: int,
         reset_at_sentences: bool,
-        position: Position | None = None,
+        position: Position,
     ) -> None:
-        """Open a stream of `rows`, this process's share of the `num_rows` of the global batch."""
+        """Open a stream of the rows of `position`, this process's share of the `num_rows` of the global batch."""
         self._tokens, self._corpus, self._blocks = tokens, tokens.corpus, tokens.corpus.blocks()
         self._num_rows, self._num_steps, self._seed, self._reset = num_rows, num_steps, seed, reset_at_sentences
-        start = position or Position(block=tuple(rows), offset=(0,) * len(rows))
-        self._block, self._offset = list(start.block), list(start.offset)
+        self._block, self._offset = list(position.block), list(position.offset)
         self._orders: dict[int, Ids] = {}
         self._loaded = [self._load(number) for number in self._block]
 
