@@ -131,7 +131,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones(hdf5_folder):
 
 def test_missing_files_of_a_format_are_named(hdf5_folder, tmp_path):
     (hdf5_folder / "options.json").unlink()
-    with pytest.raises(CheckpointError, match="has no options files"):
+    with pytest.raises(CheckpointError, match="weights.hdf5 has no options.json beside it"):
         open_checkpoint(hdf5_folder, format="hdf5")
     for format_name, missing in (
         ("elmo", r"config.json could not be read"),

@@ -143,6 +143,10 @@ def _read(path: Path, format: Format | None) -> Checkpoint:
 
 def _find_options(folder: Path, weights: Path) -> Path:
     files = [entry for entry in folder.iterdir() if entry.name.endswith("options.json")]
+    if not files:
+        raise CheckpointError(
+            f"{weights} has no options.json beside it; put the one that belongs to the weights there."
+        )
     if len(files) > 1:
         # elmo_X_weights.hdf5 belongs to elmo_X_options.json.
         own_name = re.sub(r"weights\.(hdf5|h5)$", "options.json", weights.name)
@@ -154,6 +158,6 @@ def _only(files: list[Path], what: str, folder: Path) -> Path:
     if len(files) == 1:
         return files[0]
     if not files:
-        raise CheckpointError(f"{folder} has no {what}; put the one that belongs to the weights there.")
+        raise CheckpointError(f"{folder} has no {what}; give the path of the .hdf5 file.")
     names = " and ".join(sorted(entry.name for entry in files))
     raise CheckpointError(f"{folder} has several {what}, {names}; keep one, or give the path of the .hdf5 file.")

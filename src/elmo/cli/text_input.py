@@ -57,9 +57,7 @@ class TextInput:
             raise InputError("Nothing to read; give a sentence, name text files, or - for standard input.")
         self._sources = find_sources(files, Path(), format=input_format) if files else []
         self._columns = columns or Columns()
-        for source in self._sources:
-            if output is not None and output.exists() and source.name != STDIN and output.samefile(source.path):
-                raise InputError(f"{source.name} is both input and output; give --output another name.")
+        check_not_input(output, *(source.name for source in self._sources))
 
     @contextmanager
     def rows(self, unit: str, *, prints: bool = False) -> Iterator[Iterator[Row]]:
@@ -79,6 +77,13 @@ class TextInput:
         for number, text in enumerate(self.texts, start=1):
             yield Row(number, text)
             advance(len(text.encode()))
+
+
+def check_not_input(output: Path | None, *names: str) -> None:
+    """Raise InputError if the file to write is one of the files to read."""
+    for name in names:
+        if output is not None and output.exists() and name != STDIN and output.samefile(name):
+            raise InputError(f"{name} is both input and output; give --output another name.")
 
 
 def text_of(row: Row) -> str:

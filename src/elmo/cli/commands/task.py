@@ -275,14 +275,14 @@ def predict(
       elmo task predict tagger untagged.conllu --output tagged.conllu
       echo '{"text": "a great film"}' | elmo task predict sentiment --format jsonl
     """
+    from elmo.cli.text_input import check_not_input
     from elmo.tasks.readers import open_reader
     from elmo.tasks.readers.reader import Lines
 
     if text and file is not None:
         raise InputError(f"FILE ({file}) and --text were both given; use one.")
     path = file or STDIN
-    if output is not None and not text and path != STDIN and output.exists() and output.samefile(path):
-        raise InputError(f"{path} is both input and output; give --output another name.")
+    check_not_input(output, *([] if text else [path]))
     requested = _make_read_settings(read)
     opened = computing.open(task, "predict")
     source = Lines(path, texts=text) if text else path
