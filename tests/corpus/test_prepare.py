@@ -266,15 +266,15 @@ def test_a_worker_that_dies_is_reported_with_its_cause():
         ),
         ((leave, ()), r"A worker process died \(exit code 3\)"),
     ):
-        with Workers(2) as workers, pytest.raises(ElmoError, match=message):
-            list(workers.run([call] * 3))
+        with pytest.raises(ElmoError, match=message):
+            list(Workers(2).run([call] * 3))
 
 
 def test_errors_of_workers_keep_their_kind_and_cause():
-    with Workers(2) as workers, pytest.raises(InputError, match="^not this line$"):
-        list(workers.run([(refuse, ())]))
-    with Workers(2) as workers, pytest.raises(RuntimeError, match="ZeroDivisionError: a mistake of ours"):
-        list(workers.run([(blunder, ())]))
+    with pytest.raises(InputError, match="^not this line$"):
+        list(Workers(2).run([(refuse, ())]))
+    with pytest.raises(RuntimeError, match="ZeroDivisionError: a mistake of ours"):
+        list(Workers(2).run([(blunder, ())]))
 
 
 def test_workers_import_no_torch(tmp_path):

@@ -71,9 +71,8 @@ def prepare(
         inputs = open_inputs(sources)
         description = CORPUS.describe(inputs, ("tokenizers", "sentencex"), settings=settings.to_dict())
         if CORPUS.begin(output, description, force=force):
-            with Workers(num_workers) as pool:
-                identity = identify(description)
-                records = _write_parts(inputs, output / CORPUS.work, settings, identity, pool, show_progress_bar)
+            work, identity = output / CORPUS.work, identify(description)
+            records = _write_parts(inputs, work, settings, identity, num_workers, show_progress_bar)
             _write_corpus(output, settings, description, records)
         return PreparedCorpus.open(output)
 
@@ -83,7 +82,7 @@ def _write_parts(
     work: Path,
     settings: PrepareSettings,
     identity: str,
-    workers: Workers,
+    num_workers: int,
     progress: bool | ProgressCallback,
 ) -> list[PartRecord]:
     """Tokenize all text that no earlier run has; return the records of all parts in order."""
@@ -92,7 +91,7 @@ def _write_parts(
 
     def compute(missing: Iterator[PartText], report: ProgressCallback) -> Iterator[PartRecord]:
         calls: Iterator[Call] = ((parts.write_part, (text, settings, work, identity)) for text in missing)
-        for record in workers.run(calls):
+        for record in Workers(num_workers).run(calls):
             report(record.num_words, record.input_bytes)
             yield record
 

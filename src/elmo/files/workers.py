@@ -45,7 +45,7 @@ class WorkerDiedError(ElmoError):
 
 
 class Workers:
-    """Up to `num_workers` processes, started on demand. If `num_workers` is 1, calls run in the current process.
+    """Up to `num_workers` processes, started on demand for one run. If it is 1, calls run in the current process.
 
     A call whose process dies is repeated by a new one, a few times.
     """
@@ -56,12 +56,6 @@ class Workers:
         self._started: list[_Worker] = []
         self._lock = threading.Lock()
         self._is_closed = False
-
-    def __enter__(self) -> "Workers":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def run(self, calls: Iterable[Call]) -> Generator[Any, None, None]:
         """Yield the results as they come, in any order; `calls` is consumed lazily, at most `num_workers + 1` ahead."""
@@ -81,10 +75,9 @@ class Workers:
                     finished, pending = wait(pending, return_when=FIRST_COMPLETED)
                     for future in finished:
                         yield future.result()
-            except BaseException:
+            finally:
                 # Killing the processes unblocks the running threads; queued tasks then fail because the pool is closed.
-                self.close()
-                raise
+                self._close()
 
     def _work(self, call: Call) -> Any:
         for attempt in itertools.count(1):
@@ -108,8 +101,8 @@ class Workers:
             self._started.append(_Worker())
             return self._started[-1]
 
-    def close(self) -> None:
-        """Kill all processes and close the pool."""
+    def _close(self) -> None:
+        """Kill all processes and start no others."""
         with self._lock:
             self._is_closed = True
         for worker in self._started:

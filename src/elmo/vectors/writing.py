@@ -86,7 +86,7 @@ class Engine:
                 if num_workers == 1:
                     yield from _write_here(parts, report, job, model)
                     return
-                run = stack.enter_context(Workers(num_workers)).run
+                run = Workers(num_workers).run
             for record in stack.enter_context(closing(run(_list_calls(parts, job, model, num_threads)))):
                 report(record.num_words, record.input_bytes)
                 yield record
