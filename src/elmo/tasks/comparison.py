@@ -60,6 +60,8 @@ class ComparisonSettings:
             raise ConfigError(f"There is no variant {unknown[0]!r}; known are {', '.join(VARIANTS)}.")
         if not self.seeds or not self.fractions:
             raise ConfigError("A comparison needs at least one seed and one fraction.")
+        if wrong := [fraction for fraction in self.fractions if not 0 < fraction <= 1]:
+            raise ConfigError(f"fractions has {wrong[0]}; each must be above 0 and at most 1.")
 
     def choose_variants(self, family: str) -> tuple[str, ...]:
         """Return the variants to train: those that were named, or those that suit a family."""
