@@ -179,7 +179,7 @@ class Embedder:
         """
         if not choice.with_context:
             arrays = self.embed(sentences, choice)
-            return [_average_spans(array, own) for array, own in zip(arrays, spans, strict=True)]
+            return list(map(_average_spans, arrays, spans))
         return self._run(
             sentences,
             lambda batch: self._find_meanings(batch, choice, [spans[number] for number in batch.order]),

@@ -102,8 +102,9 @@ class BidirectionalEncoder:
         for side, stack in enumerate(self._stacks):
             before = None if state is None else LstmState(state.hidden[side], state.cell[side])
             for rows in groups:
-                counts, own, positions = order_steps(lengths[rows], read[rows], from_right=side == 1)
-                sources, targets = places[rows[own], positions], starts[rows[own]] + positions
+                counts, indices, positions = order_steps(lengths[rows], read[rows], from_right=side == 1)
+                sentences = rows[indices]
+                sources, targets = places[sentences, positions], starts[sentences] + positions
                 window = Window(words, sources, targets, counts, mix, result[:, :, side])
                 jobs.append(_Job(stack, window, None if before is None else before.rows(rows)))
         after = self._run(jobs, num_words, keep_state=keep_state)

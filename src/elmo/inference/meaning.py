@@ -90,7 +90,7 @@ class Meaning:
         if lists is not None:
             is_wanted = (rows < NUM_WORDS) & (tokens.weights[: len(rows)] >= LEAST_WEIGHT)
             keys: list[Hashable] = np.where(is_wanted, rows, NO_ROW).tolist()
-            keys += [NO_ROW if (own := rows[phrase]).min() == NO_ROW else own.tobytes() for phrase in inside]
+            keys += [NO_ROW if NO_ROW in rows[phrase] else rows[phrase].tobytes() for phrase in inside]
             with self._lock:
                 by_token, known = lists.find(keys, tokens)
             numbers = by_token[queries]
@@ -169,9 +169,9 @@ def _locate(batch: CharBatch, spans: Sequence[Sequence[Span]] | None) -> tuple[I
         counts = lengths - 2
         first = last = np.arange(counts.sum()) + np.repeat(begins - np.cumsum(counts) + counts, counts)
     else:
-        counts = np.array([len(own) for own in spans], dtype=np.int64)
-        own = np.array([span for sentence in spans for span in sentence], dtype=np.int64).reshape(-1, 2)
-        first, last = (own + np.repeat(begins, counts)[:, None] - (0, 1)).T
+        counts = np.array(list(map(len, spans)), dtype=np.int64)
+        ranges = np.array([span for sentence in spans for span in sentence], dtype=np.int64).reshape(-1, 2)
+        first, last = (ranges + np.repeat(begins, counts)[:, None] - (0, 1)).T
     sentences = np.column_stack([ends - batch.lengths + 1, ends - 1])
     return np.column_stack([np.repeat(sentences, counts, axis=0), starts[first], stops[last]]), counts
 
@@ -180,7 +180,7 @@ def _add_phrases(tokens: Tokens, phrases: Sequence[Ids]) -> Tokens:
     """Return the tokens and, for each phrase of several, one more with their mean vector."""
     if not phrases:
         return tokens
-    means = [(tokens.vectors[own] * tokens.scales[own, None]).mean(axis=0) for own in phrases]
+    means = [(tokens.vectors[phrase] * tokens.scales[phrase, None]).mean(axis=0) for phrase in phrases]
     vectors, scales = quantize_rows(np.stack(means))
     return Tokens(
         np.concatenate([tokens.vectors, vectors]),
@@ -210,7 +210,7 @@ def _gather_candidates(
     elif left_to_right is right_to_left:
         softmax, scales = quantize_rows(left_to_right.rows(words))
     else:
-        softmax, scales = quantize_rows(np.concatenate([own.rows(words) for own in softmaxes], axis=1))
+        softmax, scales = quantize_rows(np.concatenate([direction.rows(words) for direction in softmaxes], axis=1))
     offsets = left_to_right.bias[words] + right_to_left.bias[words] - FREQUENCY * frequencies[words]
     vectors, vector_scales = (table.arrays[name][chosen] for name in ("vectors", "scales"))
     candidates = Candidates(align(vectors), vector_scales, align(softmax))

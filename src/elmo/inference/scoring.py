@@ -109,8 +109,9 @@ def open_softmaxes(weights: Mapping[str, Any]) -> Softmaxes | None:
     if "softmax.weight" not in weights:
         return None
     left_to_right = _open(weights, "softmax")
-    own = "right_to_left_softmax.weight" in weights
-    return left_to_right, _open(weights, "right_to_left_softmax") if own else left_to_right
+    if "right_to_left_softmax.weight" not in weights:
+        return left_to_right, left_to_right
+    return left_to_right, _open(weights, "right_to_left_softmax")
 
 
 def _open(weights: Mapping[str, Any], name: str) -> Softmax:

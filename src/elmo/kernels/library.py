@@ -49,9 +49,9 @@ _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
 }
 
 
-def _fields(kind: type[Any], names: str) -> list[tuple[str, type[Any]]]:
+def struct_fields(field_type: type[Any], names: str) -> list[tuple[str, type[Any]]]:
     """Return the fields of one type of a struct."""
-    return [(name, kind) for name in names.split()]
+    return [(name, field_type) for name in names.split()]
 
 
 # The structs of csrc/kernels.h, whose names begin with elmo_.
@@ -59,8 +59,8 @@ class MatrixStruct(ctypes.Structure):
     """elmo_matrix."""
 
     _fields_ = (
-        *_fields(_int, "num_inputs num_outputs num_groups"),
-        *_fields(_pointer, "float32 float16 int8 scales sums"),
+        *struct_fields(_int, "num_inputs num_outputs num_groups"),
+        *struct_fields(_pointer, "float32 float16 int8 scales sums"),
     )
 
 
@@ -68,9 +68,9 @@ class LstmStruct(ctypes.Structure):
     """elmo_lstm."""
 
     _fields_ = (
-        *_fields(MatrixStruct, "from_inputs from_state projection"),
-        *_fields(_pointer, "bias"),
-        *_fields(_float, "cell_clip projection_clip"),
+        *struct_fields(MatrixStruct, "from_inputs from_state projection"),
+        *struct_fields(_pointer, "bias"),
+        *struct_fields(_float, "cell_clip projection_clip"),
     )
 
 
@@ -95,8 +95,8 @@ class CharTableStruct(ctypes.Structure):
     """elmo_char_table."""
 
     _fields_ = (
-        *_fields(_int, "num_features num_filters num_characters"),
-        *_fields(_pointer, "widths channels table"),
+        *struct_fields(_int, "num_features num_filters num_characters"),
+        *struct_fields(_pointer, "widths channels table"),
         ("row_size", _int),
         ("bias", _pointer),
     )
@@ -107,7 +107,7 @@ class WordEncoderStruct(ctypes.Structure):
 
     _fields_ = (
         ("table", CharTableStruct),
-        *_fields(_int, "alphabet_size activation num_highways"),
+        *struct_fields(_int, "alphabet_size activation num_highways"),
         ("highways", MatrixStruct * MAX_HIGHWAYS),
         ("highway_biases", _pointer * MAX_HIGHWAYS),
         ("projection", MatrixStruct),
@@ -138,15 +138,15 @@ class Library:
 
     def run_with_scratch(self, function: Callable[..., int], *arguments: Any) -> int:
         """Call a function whose last arguments are scratch memory and its size, again if it asks for more."""
-        answer = function(*arguments, *self.scratch(0))
-        return function(*arguments, *self.scratch(answer)) if answer > 0 else answer
+        result = function(*arguments, *self.scratch(0))  # above 0: the bytes that it needs
+        return function(*arguments, *self.scratch(result)) if result > 0 else result
 
     def scratch(self, num_bytes: int) -> tuple[int, int]:
         """Return the address and the size, at least as asked for, of memory for this thread until its next call."""
         memory: tuple[int, int, npt.NDArray[np.uint8]] | None = getattr(self._scratch, "memory", None)
         if memory is None or memory[1] < num_bytes:
-            held = np.empty(num_bytes + 64, dtype=np.uint8)
-            memory = self._scratch.memory = (held.ctypes.data + 63) // 64 * 64, num_bytes, held
+            array = np.empty(num_bytes + 64, dtype=np.uint8)
+            memory = self._scratch.memory = (array.ctypes.data + 63) // 64 * 64, num_bytes, array
         return memory[:2]
 
 

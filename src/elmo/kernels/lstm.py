@@ -329,11 +329,11 @@ class _NumpyLayer:
         cell += candidate
         if self._cell_clip is not None:
             np.clip(cell, -self._cell_clip, self._cell_clip, out=cell)
-        exposed = np.tanh(cell)
-        exposed *= gates[:, 3 * size :]
+        h = np.tanh(cell)
+        h *= gates[:, 3 * size :]
         if self._project is None:
-            return exposed
-        projected = self._project(exposed)
+            return h
+        projected = self._project(h)
         if self._projection_clip is not None:
             np.clip(projected, -self._projection_clip, self._projection_clip, out=projected)
         return projected

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.kernels.int8 import quantize_rows
-from elmo.kernels.library import KernelError, Library, address_of
+from elmo.kernels.library import KernelError, Library, address_of, struct_fields
 
 Array = npt.NDArray[np.float32]
 Bytes = npt.NDArray[np.int8]
@@ -99,10 +99,10 @@ class _ModelStruct(ctypes.Structure):
     """elmo_meaning of csrc/kernels.h."""
 
     _fields_ = (
-        *((name, _int) for name in ("dim", "top_dim", "state_dim", "num_candidates", "window")),
-        *((name, _pointer) for name in ("vectors", "scales", "softmax")),
-        *((name, _float) for name in ("focus", "decay", "shrinkage", "topic", "cutoff", "substitute_shrinkage")),
-        *((name, _float) for name in ("top_share", "context_share", "substitute_share", "word_share")),
+        *struct_fields(_int, "dim top_dim state_dim num_candidates window"),
+        *struct_fields(_pointer, "vectors scales softmax"),
+        *struct_fields(_float, "focus decay shrinkage topic cutoff substitute_shrinkage"),
+        *struct_fields(_float, "top_share context_share substitute_share word_share"),
     )
 
 
@@ -110,11 +110,11 @@ class _BatchStruct(ctypes.Structure):
     """elmo_meaning_batch of csrc/kernels.h."""
 
     _fields_ = (
-        *((name, _pointer) for name in ("top", "tokens", "token_vectors", "token_scales", "token_weights")),
+        *struct_fields(_pointer, "top tokens token_vectors token_scales token_weights"),
         ("num_spans", _int),
         ("spans", _pointer),
         ("longest", _int),
-        *((name, _pointer) for name in ("candidates", "factors", "offsets", "priors")),
+        *struct_fields(_pointer, "candidates factors offsets priors"),
     )
 
 
@@ -228,12 +228,12 @@ def _find_by_numpy(settings: MeaningSettings, inputs: MeaningInputs, meanings: I
     for row, span in zip(meanings, inputs.spans.tolist(), strict=True):
         begin, end, start, stop, query, number = span
         row[:top_dim] = top_share * _shrink(top[start:stop].sum(axis=0), 0.0)
-        near = np.r_[max(begin, start - settings.window) : start, stop : min(end, stop + settings.window)]
-        distances = np.where(near < start, start - near, near - stop + 1)
-        around = inputs.positions[near]
-        shares = np.exp(settings.focus * (vectors[around] @ vectors[query]) - settings.decay * (distances - 1))
-        weighted = (shares * tokens.weights[around]).astype(np.float32)
-        context = _shrink(weighted @ vectors[around], settings.shrinkage)
+        places = np.r_[max(begin, start - settings.window) : start, stop : min(end, stop + settings.window)]
+        distances = np.where(places < start, start - places, places - stop + 1)
+        neighbors = inputs.positions[places]
+        shares = np.exp(settings.focus * (vectors[neighbors] @ vectors[query]) - settings.decay * (distances - 1))
+        weighted = (shares * tokens.weights[neighbors]).astype(np.float32)
+        context = _shrink(weighted @ vectors[neighbors], settings.shrinkage)
         row[top_dim:] = context_share * context + word_share * vectors[query]
         if number >= 0 and candidates is not None:
             states = top[start - 1, : top_dim // 2], top[stop, top_dim // 2 :]
