@@ -90,6 +90,17 @@ def test_a_tagger_describes_its_data_and_scores(load):
     assert tasks.list_taggers() == ["en-entities", "en-pos", "zh-entities", "zh-pos"]
 
 
+def test_a_tagger_is_measured_on_files_and_on_data_in_memory(load, tmp_path):
+    tagger = load("en-entities")
+    (tmp_path / "a.conll").write_text("I\tO\nlike\tO\nParis\tB-location\n")
+    rows = [{"words": ["I", "like", "Paris"], "tags": ["O", "O", "B-location"]}]
+    for data in (tmp_path / "a.conll", rows, tagger.read_examples(rows)):
+        scores = tagger.evaluate(data)
+        assert (scores["f1"], scores["accuracy"]) == (100, 100)
+    rows[0]["tags"] = ["O", "O", "B-person"]
+    assert tagger.evaluate(rows)["f1"] == 0
+
+
 def test_the_task_and_the_language_choose_the_tagger():
     assert choose_tagger("pos", ["The bank"]) == "en-pos"
     assert choose_tagger("entities", ["我来到北京"]) == "zh-entities"

@@ -117,13 +117,14 @@ def fit(
     dev: Sequence[Any],
     *,
     state: FitState,
-    save: Callable[[FitState], None] = lambda state: None,
+    save: Callable[[FitState], None],
     report: TaskReport,
-) -> FitState:
+) -> None:
     """Train until the dev score has not risen for `patience` epochs; the network ends with the best weights.
 
-    With linear_decay, all epochs are trained. Without dev examples, which only networks that fit directly can do
-    without, the scores are those of cross-validation.
+    `state` says where to start and is brought up to date; after each epoch it is passed to `save`. With linear_decay,
+    all epochs are trained. Without dev examples, which only networks that fit directly can do without, the scores are
+    those of cross-validation.
     """
     if network.fits_directly:
         held_out = network.eval().fit_examples(train, settings.fit.seed)
@@ -131,7 +132,7 @@ def fit(
         state.epoch = 1
         state.record_epoch(None, scores, network.metric, settings.fit)
         state.best_weights = state.weights = _copy_weights(network)
-        return state
+        return
     lengths = [network.num_words(example) for example in train]
     optimizer = _make_optimizer(network, settings)
     if state.epoch:
@@ -151,7 +152,6 @@ def fit(
         save(state)
         report.on_epoch(state.history[-1])
     network.load_state_dict(state.best_weights)
-    return state
 
 
 def _train_epoch(

@@ -179,21 +179,22 @@ def train_task(
     if is_new:  # not before: a mistake in the inputs leaves no folder
         start(shared.inputs, settings, folder)
     with holding_run(folder), limit_threads(shared.inputs.options.num_threads):
-        states = [run.fit(folder) for run in runs]
-        run, state = runs[0], states[0]
+        for run in runs:
+            run.fit(folder)
+        chosen = runs[0]
         if len(runs) > 1:
-            for kind, reached in zip(kinds, states, strict=True):
-                shared.report.say(f"{kind}: dev {run.network.metric} {reached.best_score:.2f}")
+            for kind, run in zip(kinds, runs, strict=True):
+                shared.report.say(f"{kind}: dev {run.network.metric} {run.state.best_score:.2f}")
             # Few dev examples cannot tell networks apart: the other must be better by half a standard error.
-            if states[1].best_score > state.best_score + 25 / math.sqrt(len(runs[1].dev)):
-                run, state = runs[1], states[1]
+            if runs[1].state.best_score > chosen.state.best_score + 25 / math.sqrt(len(runs[1].dev)):
+                chosen = runs[1]
             elif not shared.splits.dev:
                 # It needs no dev examples of its own, so those that compared the networks are learned from too.
-                run = _Run(shared, settings, "pooled", is_alone=True)
-                state = run.fit(folder)
-        result = run.measure(folder, state, started)
+                chosen = _Run(shared, settings, "pooled", is_alone=True)
+                chosen.fit(folder)
+        result = chosen.measure(folder, started)
         if keep:
-            run.write(folder, state)
+            chosen.write(folder)
         replace_file(folder / SCORES_FILE, json.dumps(result.to_dict(), indent=1).encode())
         remove(folder / TRAINING / STATE_FILE)
     return result
@@ -230,6 +231,8 @@ class _Run:
         self._words, vectors = self._choose_words(is_pooled)
         self._model = self._open_model()
         self._bilm = None if self._model is None else self._describe_bilm(self._model, is_pooled)
+        self._bilm_hash = None if self._bilm is None else self._bilm.hash
+        self.state = FitState(bilm_hash=self._bilm_hash)
         shape = None if self._bilm is None else self._bilm.shape
         layers_of = None
         if shape is not None and not is_tuned:
@@ -288,25 +291,24 @@ class _Run:
             model.checkpoint().context_hash() if context else None,
         )
 
-    def fit(self, folder: Path) -> FitState:
+    def fit(self, folder: Path) -> None:
         """Train from the state that the folder holds, if any."""
-        path, bilm_hash = folder / TRAINING / STATE_FILE, self._bilm.hash if self._bilm else None
-        state = FitState(bilm_hash=bilm_hash)
+        path = folder / TRAINING / STATE_FILE
         if path.exists() and not self.network.fits_directly:
-            state = load_state(path)
-        if state.bilm_hash != bilm_hash:
+            self.state = load_state(path)
+        if self.state.bilm_hash != self._bilm_hash:
             raise InputError(
                 f"{self._shared.inputs.model or 'The default model'} is not the biLM that the run in {folder} "
                 "began with; put that one back, or start a new run."
             )
-        return fit(
-            self.network, self._settings, self._train, self.dev, state=state, report=self._shared.report,
+        fit(
+            self.network, self._settings, self._train, self.dev, state=self.state, report=self._shared.report,
             save=lambda state: save_state(path, state),
         )  # fmt: skip
 
-    def measure(self, folder: Path, state: FitState, started: float) -> TaskResult:
+    def measure(self, folder: Path, started: float) -> TaskResult:
         """Return the scores of the trained network."""
-        network, test = self.network, self._shared.splits.test
+        network, state, test = self.network, self.state, self._shared.splits.test
         dev = network.evaluate(self.dev) if self.dev else state.history[-1]["dev"]
         num_measured = len(self.dev) or len(self._train)
         if num_measured < FEW_TO_MEASURE:
@@ -325,12 +327,12 @@ class _Run:
             state.best_epoch,
             state.history,
             self._settings.to_dict(),
-            self._bilm.hash if self._bilm else None,
+            self._bilm_hash,
             round(time.monotonic() - started, 1),
             len(self.dev),
         )
 
-    def write(self, folder: Path, state: FitState) -> None:
+    def write(self, folder: Path) -> None:
         """Write the task, with its biLM if that was tuned or is to be carried."""
         bilm, model = self._bilm, self._model
         if isinstance(self.network.elmo, ElmoLayer) and bilm is not None:
@@ -342,7 +344,8 @@ class _Run:
             self._shared.inputs.family, self._settings, self.network.labels, self._shared.splits.read, bilm,
         )  # fmt: skip
         # A tuned biLM has a folder of its own.
-        weights = {name: weight for name, weight in state.best_weights.items() if not name.startswith(BILM_PREFIX)}
+        weights = self.state.best_weights
+        weights = {name: weight for name, weight in weights.items() if not name.startswith(BILM_PREFIX)}
         write_task(folder, description, self._words, weights)
 
 
