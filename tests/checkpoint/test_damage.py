@@ -14,21 +14,7 @@ import pytest
 from elmo import CheckpointError, ConfigError, Elmo
 from elmo.checkpoint.open import open_checkpoint
 
-from . import bilm_files, manylangs_files
-
 WORDS = ["<S>", "</S>", "<UNK>", "the"]
-
-
-@pytest.fixture
-def hdf5_folder(tmp_path):
-    options = bilm_files.make_options()
-    return bilm_files.write_model(tmp_path / "hdf5", options, bilm_files.make_variables(options), WORDS)
-
-
-@pytest.fixture
-def manylangs_folder(tmp_path):
-    settings = manylangs_files.make_settings()
-    return manylangs_files.write_model(tmp_path / "manylangs", settings, *manylangs_files.make_state_dicts(settings))
 
 
 @pytest.fixture

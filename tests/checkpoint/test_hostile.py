@@ -12,10 +12,9 @@ import torch
 
 from elmo import CheckpointError, ConfigError
 from elmo.checkpoint.open import open_checkpoint
-from tests.checkpoint import bilm_files, manylangs_files
+from tests.checkpoint import manylangs_files
 
 pytestmark = pytest.mark.needs("resource", "/proc")
-WORDS = ["<S>", "</S>", "<UNK>", "the"]
 GIB = 2**30
 
 
@@ -30,12 +29,6 @@ def little_memory():
     resource.setrlimit(resource.RLIMIT_AS, (used + 2 * GIB, limits[1]))
     yield
     resource.setrlimit(resource.RLIMIT_AS, limits)
-
-
-@pytest.fixture
-def hdf5_folder(tmp_path):
-    options = bilm_files.make_options()
-    return bilm_files.write_model(tmp_path / "hdf5", options, bilm_files.make_variables(options), WORDS)
 
 
 def refusal(source):

@@ -13,20 +13,7 @@ from elmo import CheckpointError, Elmo
 from elmo.checkpoint import source as source_module
 from elmo.checkpoint.open import open_checkpoint
 
-from . import bilm_files, manylangs_files
-
-
-@pytest.fixture
-def hdf5_folder(tmp_path):
-    options = bilm_files.make_options()
-    return bilm_files.write_model(tmp_path / "hdf5", options, bilm_files.make_variables(options))
-
-
-@pytest.fixture
-def manylangs_folder(tmp_path):
-    settings = manylangs_files.make_settings()
-    tokens, encoder = manylangs_files.make_state_dicts(settings)
-    return manylangs_files.write_model(tmp_path / "manylangs", settings, tokens, encoder)
+from . import bilm_files
 
 
 def zip_folder(folder, target, *, inside=""):

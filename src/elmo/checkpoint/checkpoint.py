@@ -51,7 +51,11 @@ class Checkpoint:
     sentence: SentenceHead | None = None
 
     def __post_init__(self) -> None:
-        check_weights(self.config, self.weights)
+        faults = list_differences(shapes_of(self.weights), expected_shapes(self.config))
+        if faults:
+            raise CheckpointError(f"The weights do not fit the configuration: {list_some(faults)}.")
+        if not isinstance(self.weights, StoredWeights):
+            check_finite(self.weights)
         _check_word_lists(self)
         if self.context is not None and self.context.word_dim != self.config.encoder.output_dim:
             raise CheckpointError(
@@ -127,15 +131,6 @@ def name_words(words: Sequence[str], config: ModelConfig, counts: Sequence[int] 
     """Return a word list with the special words of a model."""
     special = {"begin": config.begin_word, "end": config.end_word, "unknown": config.unknown_word}
     return Vocabulary(words, **special, counts=counts)
-
-
-def check_weights(config: ModelConfig, weights: Weights) -> None:
-    """Raise CheckpointError unless the weights are those that a configuration needs."""
-    faults = list_differences(shapes_of(weights), expected_shapes(config))
-    if faults:
-        raise CheckpointError(f"The weights do not fit the configuration: {list_some(faults)}.")
-    if not isinstance(weights, StoredWeights):
-        check_finite(weights)
 
 
 def _check_word_lists(checkpoint: Checkpoint) -> None:
