@@ -39,7 +39,7 @@ function drawRoute(document_, path, verb, route) {
   const body = route.requestBody?.content["application/json"];
   const response = route.responses["200"]?.content?.["application/json"]?.schema;
   const parts = [
-    make("summary", {}, make("span", { class: "verb" }, verb.toUpperCase()), make("code", {}, path), ...drawText(route.description)),
+    make("summary", {}, make("span", { class: "verb" }, verb.toUpperCase()), make("code", {}, path), make("span", {}, ...drawText(route.description))),
   ];
   if (body) {
     const [example] = resolve(document_, body.schema).examples;
