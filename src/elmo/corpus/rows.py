@@ -66,11 +66,6 @@ class Row:
     spans: list[tuple[int, int]] | None = None
 
     @property
-    def text(self) -> str | None:
-        """The text, or None for words."""
-        return self.content if isinstance(self.content, str) else None
-
-    @property
     def num_bytes(self) -> int:
         """The approximate size of its text, the same in every run."""
         if isinstance(self.content, str):

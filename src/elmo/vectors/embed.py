@@ -23,7 +23,7 @@ from elmo.files.sources import BrokenRow, InputFile, InputFormat, Source, open_i
 from elmo.files.work_folder import ProgressCallback, identify, record_file, run_parts
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.folder import COUNTS, REJECTS, VECTORS, PartRecord, Reject, read_part_records
+from elmo.vectors.folder import COUNTS, REJECTS, VECTORS, PartRecord, read_part_records
 from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import VectorSettings
@@ -127,19 +127,17 @@ def _run(
     finished = read_part_records(job.output, job.identity)
     num_rows = [0] * len(sources)
 
-    def find_source(reject: Reject) -> Source:
-        return sources[bisect_right(list(accumulate(num_rows)), reject["index"])]
-
-    def handle_broken(row: BrokenRow, source: Source) -> None:
-        if stops:
-            raise_error(replace(row, reason=f"{row.reason}; --on-error reject skips such rows"), source)
+    def stop(row: BrokenRow, source: Source) -> None:
+        raise_error(replace(row, reason=f"{row.reason}; --on-error reject skips such rows"), source)
 
     def check(record: PartRecord) -> PartRecord:
-        for reject in record.rejects:
-            handle_broken(BrokenRow(reject["number"], reject["reason"]), find_source(reject))
+        for reject in record.rejects if stops else ():
+            source = sources[bisect_right(list(accumulate(num_rows)), reject["index"])]
+            stop(BrokenRow(reject["number"], reject["reason"]), source)
         return record
 
     def cut_parts() -> Iterator[Part]:
+        handle_broken = stop if stops else lambda row, source: None
         for part in cut_rows(sources, columns_of(settings), settings.part_bytes, handle_broken=handle_broken):
             for number, num_new in part.num_rows.items():
                 num_rows[number] += num_new
@@ -152,9 +150,9 @@ def _run(
             yield from map(check, computed)
 
     records = run_parts(cut_parts(), finished, compute, inputs, job.output / VECTORS.work, progress)
-    lines = []
+    lines, ends = [], list(accumulate(num_rows))
     for reject in (reject for record in records for reject in record.rejects):
-        source = find_source(reject)
+        source = sources[bisect_right(ends, reject["index"])]
         place = {"index": reject["index"], "input": source.name, source.unit: reject["number"]}
         lines.append(f"{to_json({**place, 'reason': reject['reason']})}\n")
     if lines:
