@@ -15,7 +15,7 @@ import numpy.typing as npt
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
-from elmo.checkpoint.location import as_path, cache_folder
+from elmo.checkpoint.location import cache_folder
 from elmo.checkpoint.open import Format, open_checkpoint
 from elmo.checkpoint.shapes import draw_weights
 from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_BY_SCRIPT, MODELS_FOLDER, installed_models, push_folder
@@ -579,11 +579,10 @@ class Elmo:
         """
         if format not in ("elmo", "hdf5"):
             raise CheckpointError(f"format is {format!r}; a model is saved as 'elmo' or 'hdf5'.")
-        path = as_path(folder, "The folder to save to")
         if format == "elmo":
-            write_folder(self._checkpoint, path, storage=storage)
+            write_folder(self._checkpoint, folder, storage=storage)
         elif storage == "float32":
-            write_hdf5(self._checkpoint, path)
+            write_hdf5(self._checkpoint, folder)
         else:
             raise CheckpointError(f"storage is {storage!r}, but HDF5 models are stored in float32; leave it out.")
 

@@ -93,20 +93,20 @@ def write_folder(
     In an existing folder the files of the old model are replaced or removed; other files (also a README.md) stay.
     `write_more` adds files of its own to a new folder before it is renamed into place.
     """
-    folder = as_path(folder, "The folder to save to")
     with writing_model(checkpoint, folder, FILES) as new:
         _write_files(checkpoint, new, storage)
         if write_more is not None:
-            assert not folder.exists()
+            assert not Path(folder).exists()
             write_more(new)
 
 
 @contextmanager
-def writing_model(checkpoint: Checkpoint, folder: Path, replaces: Collection[str]) -> Iterator[Path]:
+def writing_model(checkpoint: Checkpoint, folder: str | Path, replaces: Collection[str]) -> Iterator[Path]:
     """Yield a folder to write a model's files to; at the end it becomes `folder` or replaces its files.
 
     The model's card is written too, unless `folder` has a README.md.
     """
+    folder = as_path(folder, "The folder to save to")
     try:
         if folder.exists() and not folder.is_dir():
             raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")

@@ -47,7 +47,7 @@ def read_hdf5(options: Path, weights: Path) -> Checkpoint:
     return Checkpoint(config=config, weights=imported, vocabulary=read_vocabulary(weights.parent), origin=origin)
 
 
-def write_hdf5(checkpoint: Checkpoint, folder: Path) -> None:
+def write_hdf5(checkpoint: Checkpoint, folder: str | Path) -> None:
     """Write options.json, weights.hdf5 and vocab.txt for the old programs, which have no place for a softmax."""
     import h5py
 
