@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -39,6 +38,7 @@ from elmo.text.sentence_input import (
     read_pointed,
     read_sentence,
     read_sentences,
+    read_span,
     warn_of_single_words,
 )
 from elmo.text.tokenize import Word
@@ -410,7 +410,10 @@ class Elmo:
         several = several or (not spans and not isinstance(sentence, str) and not len(sentence))
         sentences: Sequence[Any] = sentence if several else [sentence]
         words = [read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences)]
-        checked = [_read_spans(*pair) for pair in zip(words, spans if several else [spans], strict=True)]
+        checked = [
+            [read_span(span, len(sentence)) for span in spans_of_sentence]
+            for sentence, spans_of_sentence in zip(words, spans if several else [spans], strict=True)
+        ]
         self._scripts.check(words)
         arrays = self._embedder.embed_spans(words, checked, choice)
         return arrays if several else arrays[0]
@@ -648,19 +651,3 @@ def _is_list_of_spans(value: object) -> bool:
     if not isinstance(value, Sequence | np.ndarray) or isinstance(value, str):
         return False
     return not len(value) or isinstance(value[0], Sequence | np.ndarray)
-
-
-def _read_spans(words: Sequence[str], spans: Any) -> list[Span]:
-    checked = []
-    for span in spans:
-        try:
-            start, end = map(operator.index, span)
-        except (TypeError, ValueError):
-            start = end = -1
-        if not 0 <= start < end <= len(words):
-            raise InputError(
-                f"The span {span!r:.60} does not lie in a sentence of {len(words)} words; give a start "
-                "and an end with 0 <= start < end <= the number of words."
-            )
-        checked.append((start, end))
-    return checked

@@ -118,6 +118,8 @@ def test_carried_state_is_read_from(model):
         ("the [central bank]", {}, "The brackets hold 2 words, 'central bank'"),
         (WORDS, {}, "index is missing"),
         ("a b", {"index": 2}, "index is 2, but the sentence has the words 'a b'."),
+        ("a b", {"index": (1, 3)}, "index (1, 3) does not lie in a sentence of 2 words; give a start and an end"),
+        ("a b", {"index": (0, 1, 2)}, "index (0, 1, 2) does not lie in a sentence of 2 words"),
         ("", {"index": 0}, "index is 0, but the sentence has the words ''."),
         ("[a]", {"top_k": 0}, "top_k is 0; it must be a whole number of at least 1."),
         ("[a]", {"top_k": True}, "top_k is True"),

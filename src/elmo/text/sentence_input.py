@@ -1,5 +1,6 @@
 """Sentences as callers pass them, strings, lists of words or with a [marked] word -> lists of words."""
 
+import operator
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -106,11 +107,22 @@ def read_pointed(
     if index is None:
         raise InputError(f"{name} is missing; a list of words needs the index of one.")
     if isinstance(index, tuple):
-        start, end = index
-        if not 0 <= start < end <= len(words):
-            raise InputError(f"{name} is {index!r}, but the sentence has {len(words)} words.")
-        return words, (start, end)
+        return words, read_span(index, len(words), name=name)
     if not hasattr(index, "__index__") or isinstance(index, bool) or not -len(words) <= index < len(words):
         raise InputError(f"{name} is {index!r}, but the sentence has the words {' '.join(words)!r:.80}.")
     start = int(index) % len(words)
     return words, (start, start + 1)
+
+
+def read_span(span: Any, num_words: int, *, name: str = "The span") -> tuple[int, int]:
+    """Return the start and the end of a range of words; InputError if it does not lie in the sentence."""
+    try:
+        start, end = map(operator.index, span)
+    except (TypeError, ValueError):
+        start = end = -1
+    if not 0 <= start < end <= num_words:
+        raise InputError(
+            f"{name} {span!r:.60} does not lie in a sentence of {num_words} words; give a start and an end with "
+            "0 <= start < end <= the number of words."
+        )
+    return start, end
