@@ -68,7 +68,7 @@ def test_old_configurations_have_the_tokenization_of_words():
 
 
 def test_wrong_tokenizations_are_explained():
-    with pytest.raises(ConfigError, match="'tokenization.scripts' is 'Klingon'"):
+    with pytest.raises(ConfigError, match="tokenization.scripts is 'Klingon'"):
         ModelConfig.from_dict({"tokenization": {"scripts": ["Klingon"]}})
     with pytest.raises(ConfigError, match="tokenization.scripts is empty, but units is 'characters'"):
         ModelConfig(tokenization=TokenizationConfig("characters", ()))
