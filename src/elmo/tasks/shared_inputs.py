@@ -1,7 +1,7 @@
 """What several runs on the same inputs share: examples, word vectors, the frozen biLM and its layers on disk."""
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.tasks.examples import Words
 from elmo.tasks.families import TaskNetwork, choose_family
 from elmo.tasks.families.networks import WordList, read_pretrained
 from elmo.tasks.fit import TaskReport
@@ -120,7 +119,9 @@ class SharedInputs:
         if path is None:
             raise InputError("words.kinds has 'pretrained', but there is no file; give --word-vectors FILE.")
         if num_kept not in self._pretrained:
-            self._pretrained[num_kept] = read_pretrained(Path(path), self.texts(), num_kept=num_kept)
+            examples = [*self.splits.train, *self.splits.dev, *self.splits.test]
+            texts = (text for example in examples for text in self.family.texts(example))
+            self._pretrained[num_kept] = read_pretrained(Path(path), texts, num_kept=num_kept)
         return self._pretrained[num_kept]
 
     def embed_texts(self, examples: Iterable[Any], *, pooled: bool) -> LayerStore:
@@ -131,9 +132,3 @@ class SharedInputs:
         texts = (text for example in examples for text in self.family.texts(example))
         self._stores[pooled].add(texts, self.report.on_words)
         return self._stores[pooled]
-
-    def texts(self) -> Iterator[Words]:
-        """Yield every sentence of every example."""
-        for split in (self.splits.train, self.splits.dev, self.splits.test):
-            for example in split:
-                yield from self.family.texts(example)

@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -163,19 +164,17 @@ def _fit_block(block: Any, targets: Targets, num_labels: int, folds: Targets) ->
     if isinstance(block, np.ndarray) and num_texts < dim:  # the weights are sums of the examples' features
         rotated, lengths, back = np.linalg.svd(block, full_matrices=False)
         block = rotated * lengths
-    best: tuple[float, float, Array] | None = None
+    candidates = []
     for strength in STRENGTHS if num_texts >= FEW else (STRENGTH_OF_FEW,):
         scores = np.zeros((num_texts, num_labels), dtype=np.float32)
         for fold in range(folds.max() + 1):
             held_out = folds == fold
             weight, bias = _fit_logistic(block[~held_out], targets[~held_out], num_labels, strength)
             scores[held_out] = block[held_out] @ weight + bias
-        loss = _log_loss(_softmax(scores), targets)
-        if best is None or loss < best[0]:
-            best = loss, strength, scores
-    assert best is not None
-    weight, bias = _fit_logistic(block, targets, num_labels, best[1])
-    return weight if back is None else back.T @ weight, bias, best[2]
+        candidates.append((_log_loss(_softmax(scores), targets), strength, scores))
+    _, strength, scores = min(candidates, key=itemgetter(0))
+    weight, bias = _fit_logistic(block, targets, num_labels, strength)
+    return weight if back is None else back.T @ weight, bias, scores
 
 
 def _fit_logistic(features: Any, targets: Targets, num_labels: int, strength: float) -> tuple[Array, Array]:
@@ -194,7 +193,11 @@ def _fit_logistic(features: Any, targets: Targets, num_labels: int, strength: fl
 
 def _weigh_blocks(held_out: Sequence[Array], targets: Targets) -> tuple[Sequence[np.float32], Array]:
     """Return the factors by which the scores of vectors and TF-IDF are added up, and the resulting probabilities."""
-    best: tuple[float, list[np.float32], Array] | None = None
+
+    def add_up(factors: Sequence[np.float32]) -> Array:
+        return _softmax(factors[0] * held_out[0] + factors[1] * held_out[1])
+
+    losses: list[tuple[float, list[np.float32]]] = []
     shares = SHARES if all(scores.any() for scores in held_out) else ((1.0, 1.0),)
     for number, share in enumerate(shares):
         for temperature in TEMPERATURES:
@@ -202,13 +205,10 @@ def _weigh_blocks(held_out: Sequence[Array], targets: Targets) -> tuple[Sequence
                 np.float32(part / temperature / max(float(scores.std()), 1e-6))
                 for part, scores in zip(share, held_out, strict=True)
             ]
-            probabilities = _softmax(factors[0] * held_out[0] + factors[1] * held_out[1])
-            loss = _log_loss(probabilities, targets)
-            loss *= CLEARLY_WORSE if number and len(targets) < FEW else 1
-            if best is None or loss < best[0]:
-                best = loss, factors, probabilities
-    assert best is not None
-    return best[1], best[2]
+            is_doubtful = number > 0 and len(targets) < FEW
+            losses.append((_log_loss(add_up(factors), targets) * (CLEARLY_WORSE if is_doubtful else 1), factors))
+    _, factors = min(losses, key=itemgetter(0))
+    return factors, add_up(factors)
 
 
 def _log_loss(probabilities: Array, targets: Targets) -> float:

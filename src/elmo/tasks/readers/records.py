@@ -45,10 +45,7 @@ def _to_records(rows: Sequence[Any], name: str) -> Records:
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
             raise InputError(f"{name}, row {number} is {row!r:.60}; it must be a dict of columns, as in {{'text': …}}.")
-    try:
-        return Records(name, tuple(json.loads(json.dumps(_without_missing(row), default=_plain)) for row in rows))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{name} holds a value that is neither text, number nor list: {error}.") from error
+    return Records(name, tuple(json.loads(json.dumps(_without_missing(row), default=_plain)) for row in rows))
 
 
 def _pair_up(texts: Iterable[Any], labels: Iterable[Any], *, family: str, name: str) -> list[dict[str, Any]]:
