@@ -16,6 +16,7 @@ from elmo.config import (
     TokenizationConfig,
     TransformerConfig,
     WordConfig,
+    merge,
 )
 from elmo.errors import ConfigError
 
@@ -210,6 +211,14 @@ def test_word_settings_out_of_range_are_named():
     ("make", "fault"),
     [
         (lambda: ModelConfig(characters=None), "characters and words are both null"),
+        (
+            lambda: ModelConfig(characters=CharacterConfig(activation="gelu")),  # type: ignore[arg-type]
+            "characters.activation is 'gelu'; it must be one of 'relu', 'tanh'",
+        ),
+        (
+            lambda: ModelConfig(tokenization=TokenizationConfig(scripts=("Han", "Elvish"))),  # type: ignore[arg-type]
+            "tokenization.scripts is 'Elvish'; it must be one of 'Han', 'Hiragana'",
+        ),
         (lambda: ModelConfig(token_projection=False), "token_projection is false"),
         (lambda: ModelConfig(encoder=EncoderConfig(projected=False)), "encoder.projected is false"),
         (
@@ -236,3 +245,16 @@ def test_settings_that_agree_are_no_contradiction():
 def test_a_setting_that_is_not_used_does_not_change_the_fingerprint_of_earlier_models():
     config = ModelConfig(tokenization=TokenizationConfig(units="characters"))
     assert config.to_dict()["tokenization"] == {"units": "characters", "scripts": ["Han"]}
+
+
+def test_changes_are_merged_nested_or_by_dotted_name():
+    values = {"encoder": {"cell_dim": 4, "kind": "lstm"}, "words": None}
+    changes = {"encoder.cell_dim": 8, "words": {"num_words": 3}, "characters.filters": [[1, 2]]}
+    merge(values, changes)
+    assert values == {
+        "encoder": {"cell_dim": 8, "kind": "lstm"},
+        "words": {"num_words": 3},
+        "characters": {"filters": [[1, 2]]},
+    }
+    merge(values, {"words.num_words": 5, "encoder": None})
+    assert changes["words"] == {"num_words": 3} and values["words"] == {"num_words": 5} and values["encoder"] is None
