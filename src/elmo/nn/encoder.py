@@ -20,9 +20,9 @@ class EncoderState:
         """How many rows there are."""
         return self.tensors[0].shape[1]
 
-    def rows(self: StateT, which: Tensor | slice) -> StateT:
+    def rows(self: StateT, index: Tensor | slice) -> StateT:
         """Return some rows, in the order asked for."""
-        return self.map(lambda tensor: tensor[:, which])
+        return self.map(lambda tensor: tensor[:, index])
 
     def join(self: StateT, other: StateT) -> StateT:
         """Return the rows of both, these first."""

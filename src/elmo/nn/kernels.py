@@ -34,14 +34,15 @@ def lstm_cell_forward(
     same memory as from_inputs.
     """
     num_rows, cell_dim = cell.shape
-    one, four = (num_rows, cell_dim), (num_rows, 4 * cell_dim)
+    cell_shape, gate_shape = (num_rows, cell_dim), (num_rows, 4 * cell_dim)
     library.train_forward(
         num_rows, cell_dim, _is_narrow(h),
-        _address(from_inputs, "from_inputs", four, h.dtype), _address(from_state, "from_state", four, h.dtype),
-        _address(bias, "bias", four[1:]), _address(previous, "previous", one), _address(keep, "keep", one[:1]),
-        math.inf if cell_clip is None else cell_clip,
-        _address(gates, "gates", four), _address(cell, "cell", one), _address(tanh_c, "tanh_c", one),
-        _address(h, "h", one, h.dtype),
+        _address(from_inputs, "from_inputs", gate_shape, h.dtype),
+        _address(from_state, "from_state", gate_shape, h.dtype),
+        _address(bias, "bias", gate_shape[1:]), _address(previous, "previous", cell_shape),
+        _address(keep, "keep", cell_shape[:1]), math.inf if cell_clip is None else cell_clip,
+        _address(gates, "gates", gate_shape), _address(cell, "cell", cell_shape),
+        _address(tanh_c, "tanh_c", cell_shape), _address(h, "h", cell_shape, h.dtype),
     )  # fmt: skip
 
 
@@ -63,13 +64,14 @@ def lstm_cell_backward(
     grad_h and grad_gates share one dtype.
     """
     num_rows, cell_dim = cell.shape
-    one, four, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), grad_gates.dtype
+    cell_shape, gate_shape, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), grad_gates.dtype
     library.train_backward(
-        num_rows, cell_dim, _is_narrow(grad_gates), _address(gates, "gates", four),
-        _address(previous, "previous", one), _address(keep, "keep", one[:1]), _address(cell, "cell", one),
-        _address(tanh_c, "tanh_c", one), _address(grad_h, "grad_h", one, dtype),
-        math.inf if cell_clip is None else cell_clip, _address(grad_cell, "grad_cell", one),
-        _address(grad_gates, "grad_gates", four, dtype), _address(grad_bias, "grad_bias", four[1:]),
+        num_rows, cell_dim, _is_narrow(grad_gates),
+        _address(gates, "gates", gate_shape), _address(previous, "previous", cell_shape),
+        _address(keep, "keep", cell_shape[:1]), _address(cell, "cell", cell_shape),
+        _address(tanh_c, "tanh_c", cell_shape), _address(grad_h, "grad_h", cell_shape, dtype),
+        math.inf if cell_clip is None else cell_clip, _address(grad_cell, "grad_cell", cell_shape),
+        _address(grad_gates, "grad_gates", gate_shape, dtype), _address(grad_bias, "grad_bias", gate_shape[1:]),
     )  # fmt: skip
 
 

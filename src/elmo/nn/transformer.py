@@ -120,13 +120,13 @@ class TransformerStack(nn.Module):
         first = cast(CausalBlock, self.layers[0])
         rotation = make_rotation(num_kept + num_steps, self.dim // first.num_heads, self.norm.weight)
         positions = torch.arange(num_kept + num_steps, device=inputs.device)
-        own = positions[num_kept:]
+        queries = positions[num_kept:]
         begin = (num_kept - state.num_kept.t()).expand(num_rows, num_steps)  # the first position that a word may see
         if keep is not None:
-            begin = torch.where(keep == 0, own, begin).cummax(dim=1).values
-        oldest = torch.maximum(begin, own - self.context)
-        visible = (positions >= oldest[..., None]) & (positions <= own[:, None])
-        num_read = own.new_full((num_rows,), num_steps) if lengths is None else lengths.to(inputs.device)
+            begin = torch.where(keep == 0, queries, begin).cummax(dim=1).values
+        oldest = torch.maximum(begin, queries - self.context)
+        visible = (positions >= oldest[..., None]) & (positions <= queries[:, None])
+        num_read = queries.new_full((num_rows,), num_steps) if lengths is None else lengths.to(inputs.device)
         size = min(self.context, num_kept + num_steps)
         kept = (num_kept - size + num_read[:, None] + positions[:size]).clamp(min=0)[..., None]
         outputs, all_keys, all_values = [], [], []
@@ -138,7 +138,7 @@ class TransformerStack(nn.Module):
             all_values.append(values.take_along_dim(kept, dim=1))
         outputs = [self.norm(output) for output in outputs]
         if lengths is not None:
-            past_end = (own - num_kept >= num_read[:, None])[..., None]
+            past_end = (queries - num_kept >= num_read[:, None])[..., None]
             outputs = [output.masked_fill(past_end, 0.0) for output in outputs]
         num_seen = (num_kept + num_read - begin[:, -1]).clamp(max=self.context)
         return outputs, TransformerState(torch.stack(all_keys), torch.stack(all_values), num_seen[None])

@@ -55,8 +55,8 @@ def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
     _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
     if auxiliary := state.objective.auxiliary.state_dict():
         _dump(auxiliary, folder / AUXILIARY_FILE)
-    for rank, own_rows in enumerate(rows):
-        _dump(own_rows, folder / f"rows-{rank}.pt")
+    for rank, state_of_rows in enumerate(rows):
+        _dump(state_of_rows, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
     (folder / PROGRESS_FILE).write_text(json.dumps(progress))
 
@@ -81,13 +81,13 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
         progress = read_json(training / PROGRESS_FILE)
         saved = [_load(training / f"rows-{rank}.pt") for rank in range(progress["num_processes"])]
         num_rows = len(state.position.block)
-        own = slice(num_rows * state.processes.rank, num_rows * (state.processes.rank + 1))
+        here = slice(num_rows * state.processes.rank, num_rows * (state.processes.rank + 1))
         block, offset = (
-            tuple(value for rows in saved for value in rows["position"][name])[own] for name in ("block", "offset")
+            tuple(value for rows in saved for value in rows["position"][name])[here] for name in ("block", "offset")
         )
         state.position = Position(block, offset)
         tensors = zip(*(rows["bilm_state"] for rows in saved), strict=True)
-        state.bilm_state = state.bilm_state.map(lambda old: torch.cat(next(tensors), dim=1)[:, own].to(old.device))
+        state.bilm_state = state.bilm_state.map(lambda old: torch.cat(next(tensors), dim=1)[:, here].to(old.device))
         if state.objective.auxiliary.state_dict():
             state.objective.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
         # Options such as the learning rate come from the settings, not from the file.

@@ -36,8 +36,8 @@ class Processes:
         """Return the rows of the global batch that this process reads."""
         if num_rows % self.count:
             raise ConfigError(f"num_rows is {num_rows}; it must be a multiple of the {self.count} processes.")
-        own = num_rows // self.count
-        return range(self.rank * own, (self.rank + 1) * own)
+        rows_per_process = num_rows // self.count
+        return range(self.rank * rows_per_process, (self.rank + 1) * rows_per_process)
 
     def wait(self) -> None:
         """Wait until all processes are here."""

@@ -200,13 +200,21 @@ class RunRecord:
 
     @classmethod
     def read(cls, folder: Path) -> "RunRecord":
-        """Read the run.json of a folder; CheckpointError if it is missing or damaged."""
-        record = read_run_file(folder)
+        """Read the run.json of a folder; CheckpointError if it is missing, damaged or of an unknown format."""
+        path = folder / RUN_FILE
+        if not path.is_file():
+            raise CheckpointError(f"{folder} holds no training run ({RUN_FILE} is missing).")
+        record = read_json(path)
+        if record.get("format") != FORMAT or record.get("version") != VERSION:
+            raise CheckpointError(
+                f"{path} has format {record.get('format')!r}, version {record.get('version')!r}; "
+                f"{FORMAT!r}, version {VERSION} was expected."
+            )
         content = {field.name: record[field.name] for field in fields(cls) if field.name in record}
         if isinstance(settings := content.get("settings"), dict) and settings.get("average_every") == 1:
             del settings["average_every"]  # written by earlier versions; it changes nothing
         try:
-            return parse(cls, content, str(folder / RUN_FILE))
+            return parse(cls, content, str(path))
         except ConfigError as error:
             raise CheckpointError(f"{str(error).rstrip('.')}; copy the run again, or start a new one.") from error
 
@@ -214,19 +222,6 @@ class RunRecord:
         """Open the run in a folder, with the weights of a model or with random ones."""
         text = _read_validation(self.validation, corpus)
         return Run(folder, corpus, self.settings, validation=text, processes=processes, start_from=initial)
-
-
-def read_run_file(folder: Path) -> dict[str, Any]:
-    """Read the run.json of a folder as it is; CheckpointError if there is none or its format is unknown."""
-    if not (folder / RUN_FILE).is_file():
-        raise CheckpointError(f"{folder} holds no training run ({RUN_FILE} is missing).")
-    record = read_json(folder / RUN_FILE)
-    if record.get("format") != FORMAT or record.get("version") != VERSION:
-        raise CheckpointError(
-            f"{folder / RUN_FILE} has format {record.get('format')!r}, version {record.get('version')!r}; "
-            f"{FORMAT!r}, version {VERSION} was expected."
-        )
-    return record
 
 
 def _open_initial(source: str, corpus: PreparedCorpus) -> tuple[Checkpoint, SoftmaxConfig]:
@@ -265,13 +260,13 @@ def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus, *, is_new: bo
     Only a new model splits text on spaces because its corpus does; a model that is adapted keeps its tokenization.
     """
     prepared = corpus.manifest["settings"]
-    own = TokenizationConfig(split_on_spaces=is_new and prepared["split_on_spaces"])
+    tokenization = TokenizationConfig(split_on_spaces=is_new and prepared["split_on_spaces"])
     if scripts := prepared.get("characters"):
-        own = TokenizationConfig("characters", tuple(scripts))
+        tokenization = TokenizationConfig("characters", tuple(scripts))
     stated = config.tokenization
     if stated == TokenizationConfig():
-        return replace(config, tokenization=own)
-    if stated.scripts != own.scripts or (stated.split_on_spaces and not prepared["split_on_spaces"]):
+        return replace(config, tokenization=tokenization)
+    if stated.scripts != tokenization.scripts or (stated.split_on_spaces and not prepared["split_on_spaces"]):
         raise ConfigError(
             f"The corpus {corpus.folder} is not tokenized like the model; prepare it again with the model's "
             f"--characters ({', '.join(stated.scripts) or 'none'}) and --split-on-spaces ({stated.split_on_spaces})."
