@@ -180,7 +180,7 @@ def workers(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     same = len({json.dumps(checksums(folder)) for folder in folders.values()}) == 1
     for folder in folders.values():
         shutil.rmtree(folder)
-    best = {name: round(min(each), 1) for name, each in seconds.items()}
+    best = {name: round(min(repeats), 1) for name, repeats in seconds.items()}
     return {"identical": same, **{f"{name}_seconds": number for name, number in best.items()}}
 
 
