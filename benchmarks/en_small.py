@@ -39,12 +39,13 @@ def list_commands(data: Path, output: Path, sense_index: str, max_sense_words: i
     tags = ["--train", f"{tasks}/pos/ewt-train.conllu", "--test", f"{tasks}/pos/ewt-test.conllu"]
     near = ["--corpus", str(plays), "--split", "lines", "--match", "same", "--top-k", "5"]
     limit = ["--max-train-words", str(max_sense_words)]
+    pairs = ["--column", "first=1", "--column", "second=2", "--column", "label=3"]
     return {
         "banks": ["similarity", *BANKS],
         "banks_by_layer": ["similarity", *BANKS, "--by-layer"],
         "play_game": ["neighbors", PLAYS[0], *near],
         "play_stage": ["neighbors", PLAYS[1], *near],
-        "similarity": ["probe", "similarity", "--test", f"{tasks}/similarity/stsb-test.csv"],
+        "similarity": ["probe", "similarity", "--test", f"{tasks}/similarity/stsb-test.csv", *pairs],
         "tagging": ["probe", "tagging", *tags, "--column", "tag=xpos", "--max-train-words", "50000"],
         "senses": ["probe", "senses", *senses, "--sense-index", sense_index, *limit],
         "wikipedia_sentences": ["evaluate", wikipedia, "--split", "sentences"],
