@@ -31,6 +31,26 @@ void *memset(void *to, int value, size_t num);
 #include "vectors_portable.h"
 #endif
 
+/* The compiler's operators: it is told not to fuse them. */
+ELMO_INLINE elmo_vec v_add(elmo_vec a, elmo_vec b) { return a + b; }
+ELMO_INLINE elmo_vec v_sub(elmo_vec a, elmo_vec b) { return a - b; }
+ELMO_INLINE elmo_vec v_mul(elmo_vec a, elmo_vec b) { return a * b; }
+ELMO_INLINE elmo_vec v_div(elmo_vec a, elmo_vec b) { return a / b; }
+#if defined(ELMO_UNFUSED_SUMS)
+ELMO_INLINE elmo_vec v_fma_sum(elmo_vec a, elmo_vec b, elmo_vec c) { return a * b + c; }
+#else
+ELMO_INLINE elmo_vec v_fma_sum(elmo_vec a, elmo_vec b, elmo_vec c) { return v_fma(a, b, c); }
+#endif
+
+#if ELMO_LANES == 4 /* there are no masked loads */
+ELMO_INLINE elmo_vec v_load_some(const float *p, int64_t num) {
+    float some[4] = {0};
+    for (int64_t lane = 0; lane < num; lane++)
+        some[lane] = p[lane];
+    return v_load(some);
+}
+#endif
+
 #define ELMO_PANEL (2 * ELMO_LANES)
 #if !defined(ELMO_BYTES_TOGETHER)
 #define ELMO_BYTES_TOGETHER 4 /* inputs of 8 bits of a row that stand side by side */

@@ -9,12 +9,12 @@
 
 typedef __m256 elmo_vec;
 typedef __m256i elmo_vint;
+#define ELMO_MM(operation) _mm256_##operation
+#include "vectors_avx.h"
 
 ELMO_INLINE __m256i v_first(int64_t num) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)num), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
 }
-ELMO_INLINE elmo_vec v_load(const float *p) { return _mm256_loadu_ps(p); }
-ELMO_INLINE void v_store(float *p, elmo_vec v) { _mm256_storeu_ps(p, v); }
 ELMO_INLINE elmo_vec v_load_some(const float *p, int64_t num) { return _mm256_maskload_ps(p, v_first(num)); }
 ELMO_INLINE void v_store_some(float *p, int64_t num, elmo_vec v) { _mm256_maskstore_ps(p, v_first(num), v); }
 ELMO_INLINE elmo_vec v_load_half(const uint16_t *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
@@ -31,16 +31,6 @@ ELMO_INLINE void v_store_bfloat(uint16_t *p, elmo_vec v) { /* to nearest, ties t
                      _mm_packus_epi32(_mm256_castsi256_si128(bits), _mm256_extracti128_si256(bits, 1)));
 }
 
-ELMO_INLINE elmo_vec v_set(float x) { return _mm256_set1_ps(x); }
-ELMO_INLINE elmo_vec v_add(elmo_vec a, elmo_vec b) { return _mm256_add_ps(a, b); }
-ELMO_INLINE elmo_vec v_sub(elmo_vec a, elmo_vec b) { return _mm256_sub_ps(a, b); }
-ELMO_INLINE elmo_vec v_mul(elmo_vec a, elmo_vec b) { return _mm256_mul_ps(a, b); }
-ELMO_INLINE elmo_vec v_div(elmo_vec a, elmo_vec b) { return _mm256_div_ps(a, b); }
-ELMO_INLINE elmo_vec v_fma(elmo_vec a, elmo_vec b, elmo_vec c) { return _mm256_fmadd_ps(a, b, c); }
-ELMO_INLINE elmo_vec v_fma_sum(elmo_vec a, elmo_vec b, elmo_vec c) { return _mm256_fmadd_ps(a, b, c); }
-ELMO_INLINE elmo_vec v_fnma(elmo_vec a, elmo_vec b, elmo_vec c) { return _mm256_fnmadd_ps(a, b, c); }
-ELMO_INLINE elmo_vec v_min(elmo_vec a, elmo_vec b) { return _mm256_min_ps(a, b); }
-ELMO_INLINE elmo_vec v_max(elmo_vec a, elmo_vec b) { return _mm256_max_ps(a, b); }
 ELMO_INLINE elmo_vec v_round(elmo_vec a) {
     return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -58,9 +48,6 @@ ELMO_INLINE int v_any_nan(elmo_vec v) { return _mm256_movemask_ps(_mm256_cmp_ps(
 
 ELMO_INLINE elmo_vint vi_load(const void *p) { return _mm256_loadu_si256((const __m256i *)p); }
 ELMO_INLINE void vi_store(int32_t *p, elmo_vint v) { _mm256_storeu_si256((__m256i *)p, v); }
-ELMO_INLINE elmo_vint vi_set(int32_t x) { return _mm256_set1_epi32(x); }
-ELMO_INLINE elmo_vint vi_sub(elmo_vint a, elmo_vint b) { return _mm256_sub_epi32(a, b); }
-ELMO_INLINE elmo_vec vi_to_float(elmo_vint v) { return _mm256_cvtepi32_ps(v); }
 ELMO_INLINE elmo_vint vi_max_magnitude(elmo_vint peak, elmo_vec v) {
     return _mm256_max_epi32(peak, _mm256_and_si256(_mm256_castps_si256(v), _mm256_set1_epi32(0x7fffffff)));
 }

@@ -8,10 +8,10 @@
 
 typedef __m512 elmo_vec;
 typedef __m512i elmo_vint;
+#define ELMO_MM(operation) _mm512_##operation
+#include "vectors_avx.h"
 
 ELMO_INLINE __mmask16 v_first(int64_t num) { return (__mmask16)((1u << num) - 1); }
-ELMO_INLINE elmo_vec v_load(const float *p) { return _mm512_loadu_ps(p); }
-ELMO_INLINE void v_store(float *p, elmo_vec v) { _mm512_storeu_ps(p, v); }
 ELMO_INLINE elmo_vec v_load_some(const float *p, int64_t num) { return _mm512_maskz_loadu_ps(v_first(num), p); }
 ELMO_INLINE void v_store_some(float *p, int64_t num, elmo_vec v) { _mm512_mask_storeu_ps(p, v_first(num), v); }
 ELMO_INLINE elmo_vec v_load_half(const uint16_t *p) {
@@ -27,16 +27,6 @@ ELMO_INLINE void v_store_bfloat(uint16_t *p, elmo_vec v) { /* to nearest, ties t
     _mm256_storeu_si256((__m256i *)p, _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16)));
 }
 
-ELMO_INLINE elmo_vec v_set(float x) { return _mm512_set1_ps(x); }
-ELMO_INLINE elmo_vec v_add(elmo_vec a, elmo_vec b) { return _mm512_add_ps(a, b); }
-ELMO_INLINE elmo_vec v_sub(elmo_vec a, elmo_vec b) { return _mm512_sub_ps(a, b); }
-ELMO_INLINE elmo_vec v_mul(elmo_vec a, elmo_vec b) { return _mm512_mul_ps(a, b); }
-ELMO_INLINE elmo_vec v_div(elmo_vec a, elmo_vec b) { return _mm512_div_ps(a, b); }
-ELMO_INLINE elmo_vec v_fma(elmo_vec a, elmo_vec b, elmo_vec c) { return _mm512_fmadd_ps(a, b, c); }
-ELMO_INLINE elmo_vec v_fma_sum(elmo_vec a, elmo_vec b, elmo_vec c) { return _mm512_fmadd_ps(a, b, c); }
-ELMO_INLINE elmo_vec v_fnma(elmo_vec a, elmo_vec b, elmo_vec c) { return _mm512_fnmadd_ps(a, b, c); }
-ELMO_INLINE elmo_vec v_min(elmo_vec a, elmo_vec b) { return _mm512_min_ps(a, b); }
-ELMO_INLINE elmo_vec v_max(elmo_vec a, elmo_vec b) { return _mm512_max_ps(a, b); }
 ELMO_INLINE elmo_vec v_round(elmo_vec a) {
     return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
@@ -51,9 +41,6 @@ ELMO_INLINE int v_any_nan(elmo_vec v) { return _mm512_cmp_ps_mask(v, v, _CMP_UNO
 
 ELMO_INLINE elmo_vint vi_load(const void *p) { return _mm512_loadu_si512(p); }
 ELMO_INLINE void vi_store(int32_t *p, elmo_vint v) { _mm512_storeu_si512(p, v); }
-ELMO_INLINE elmo_vint vi_set(int32_t x) { return _mm512_set1_epi32(x); }
-ELMO_INLINE elmo_vint vi_sub(elmo_vint a, elmo_vint b) { return _mm512_sub_epi32(a, b); }
-ELMO_INLINE elmo_vec vi_to_float(elmo_vint v) { return _mm512_cvtepi32_ps(v); }
 ELMO_INLINE elmo_vint vi_max_magnitude(elmo_vint peak, elmo_vec v) {
     return _mm512_max_epi32(peak, _mm512_and_epi32(_mm512_castps_si512(v), _mm512_set1_epi32(0x7fffffff)));
 }

@@ -12,12 +12,6 @@ typedef int32x4_t elmo_vint;
 
 ELMO_INLINE elmo_vec v_load(const float *p) { return vld1q_f32(p); }
 ELMO_INLINE void v_store(float *p, elmo_vec v) { vst1q_f32(p, v); }
-ELMO_INLINE elmo_vec v_load_some(const float *p, int64_t num) {
-    float some[4] = {0};
-    for (int64_t lane = 0; lane < num; lane++)
-        some[lane] = p[lane];
-    return v_load(some);
-}
 ELMO_INLINE void v_store_some(float *p, int64_t num, elmo_vec v) {
     float some[4];
     v_store(some, v);
@@ -34,12 +28,7 @@ ELMO_INLINE void v_store_bfloat(uint16_t *p, elmo_vec v) { /* to nearest, ties t
 }
 
 ELMO_INLINE elmo_vec v_set(float x) { return vdupq_n_f32(x); }
-ELMO_INLINE elmo_vec v_add(elmo_vec a, elmo_vec b) { return vaddq_f32(a, b); }
-ELMO_INLINE elmo_vec v_sub(elmo_vec a, elmo_vec b) { return vsubq_f32(a, b); }
-ELMO_INLINE elmo_vec v_mul(elmo_vec a, elmo_vec b) { return vmulq_f32(a, b); }
-ELMO_INLINE elmo_vec v_div(elmo_vec a, elmo_vec b) { return vdivq_f32(a, b); }
 ELMO_INLINE elmo_vec v_fma(elmo_vec a, elmo_vec b, elmo_vec c) { return vfmaq_f32(c, a, b); }
-ELMO_INLINE elmo_vec v_fma_sum(elmo_vec a, elmo_vec b, elmo_vec c) { return vfmaq_f32(c, a, b); }
 ELMO_INLINE elmo_vec v_fnma(elmo_vec a, elmo_vec b, elmo_vec c) { return vfmsq_f32(c, a, b); }
 ELMO_INLINE elmo_vec v_min(elmo_vec a, elmo_vec b) { return vbslq_f32(vcltq_f32(a, b), a, b); }
 ELMO_INLINE elmo_vec v_max(elmo_vec a, elmo_vec b) { return vbslq_f32(vcgtq_f32(a, b), a, b); }

@@ -19,12 +19,6 @@ typedef int32_t elmo_vint8 __attribute__((vector_size(32)));
 
 ELMO_INLINE elmo_vec v_load(const float *p) { elmo_vec v; memcpy(&v, p, sizeof v); return v; }
 ELMO_INLINE void v_store(float *p, elmo_vec v) { memcpy(p, &v, sizeof v); }
-ELMO_INLINE elmo_vec v_load_some(const float *p, int64_t num) {
-    float some[4] = {0};
-    for (int64_t lane = 0; lane < num; lane++)
-        some[lane] = p[lane];
-    return v_load(some);
-}
 ELMO_INLINE void v_store_some(float *p, int64_t num, elmo_vec v) {
     for (int64_t lane = 0; lane < num; lane++)
         p[lane] = v[lane];
@@ -55,25 +49,19 @@ ELMO_INLINE void v_store_bfloat(uint16_t *p, elmo_vec v) { /* to nearest, ties t
     }
 }
 
-ELMO_INLINE elmo_vec v_add(elmo_vec a, elmo_vec b) { return a + b; }
-ELMO_INLINE elmo_vec v_sub(elmo_vec a, elmo_vec b) { return a - b; }
-ELMO_INLINE elmo_vec v_mul(elmo_vec a, elmo_vec b) { return a * b; }
-ELMO_INLINE elmo_vec v_div(elmo_vec a, elmo_vec b) { return a / b; }
 
 #if defined(__wasm_simd128__)
 /* It has no fused multiply-add, and an exact one by doubles would cost more than all the rest: the float32 results of
  * a browser differ from those of processors by rounding. */
 ELMO_INLINE elmo_vec v_fma(elmo_vec a, elmo_vec b, elmo_vec c) { return a * b + c; }
-ELMO_INLINE elmo_vec v_fma_sum(elmo_vec a, elmo_vec b, elmo_vec c) { return a * b + c; }
 #elif defined(__FP_FAST_FMAF)
 ELMO_INLINE elmo_vec v_fma(elmo_vec a, elmo_vec b, elmo_vec c) {
     for (int lane = 0; lane < ELMO_LANES; lane++)
         c[lane] = __builtin_fmaf(a[lane], b[lane], c[lane]);
     return c;
 }
-ELMO_INLINE elmo_vec v_fma_sum(elmo_vec a, elmo_vec b, elmo_vec c) { return v_fma(a, b, c); }
 #else
-ELMO_INLINE elmo_vec v_fma_sum(elmo_vec a, elmo_vec b, elmo_vec c) { return a * b + c; }
+#define ELMO_UNFUSED_SUMS
 
 /* a * b + c rounded once. The product is exact in a double; the sum is rounded to odd, which a second rounding to
  * float does not disturb. */

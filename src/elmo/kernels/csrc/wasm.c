@@ -1,5 +1,5 @@
 /* The kernels for WebAssembly: one model per instance, one thread, no libc. serve/page/elmo.js calls the functions
- * below; kernels/build_wasm.py compiles this file.
+ * below; packages/elmo-js/build_wasm.py compiles this file.
  *
  * JavaScript writes weights into memory that elmo_allocate returns and passes their addresses on. Sizes are int32,
  * because int64 arguments would be BigInt there.
