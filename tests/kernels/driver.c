@@ -22,7 +22,7 @@ typedef struct {
     int64_t (*panel)(void);
     int64_t (*multiply_scratch)(const elmo_matrix *, int64_t);
     void (*multiply)(const elmo_matrix *, const float *, const float *, int64_t, float *, void *);
-    int64_t (*read)(const elmo_direction *, int64_t, int64_t, void *, int64_t);
+    int64_t (*forward)(const elmo_direction *, int64_t, int64_t, void *, int64_t);
     int64_t (*encode)(const elmo_word_encoder *, const int64_t *, int64_t, int64_t, float *, void *, int64_t);
     void (*convolve)(const elmo_char_table *, const int64_t *, const int64_t *, int64_t, float *, float *);
     void (*convolve_back)(const elmo_char_table *, const int64_t *, int64_t, const float *, const float *, float *);
@@ -33,7 +33,7 @@ typedef struct {
 } kernels;
 
 #define KERNELS(V)                                                                                                     \
-    {#V,                 elmo_panel_##V,    elmo_multiply_scratch_##V, elmo_multiply_##V,      elmo_read_##V,          \
+    {#V,                 elmo_panel_##V,    elmo_multiply_scratch_##V, elmo_multiply_##V,      elmo_forward_##V,       \
      elmo_encode_##V,    elmo_convolve_##V, elmo_convolve_back_##V,    elmo_train_forward_##V, elmo_train_backward_##V}
 
 static const kernels all_kernels[] = {
@@ -189,32 +189,32 @@ static elmo_direction make_direction(int64_t num_layers, int64_t dim, int64_t ce
             layers[i].projection = make_matrix(cell_dim, dim, 1);
         layers[i].bias = draw_values(4 * cell_dim, draw_below(5) ? 1.0f : 1e6f);
     }
-    elmo_reading reading = {.num_steps = draw_below(12)};
-    reading.num_words = 1 + draw_below(9);
-    reading.num_vectors = 1 + draw_below(3);
-    int64_t *counts = get_memory(8 * reading.num_steps), count = 1 + draw_below(draw_below(4) ? 14 : 110);
-    reading.num_state_rows = count;
-    for (int64_t step = 0; step < reading.num_steps; step++) {
+    elmo_window window = {.num_steps = draw_below(12)};
+    window.num_words = 1 + draw_below(9);
+    window.num_vectors = 1 + draw_below(3);
+    int64_t *counts = get_memory(8 * window.num_steps), count = 1 + draw_below(draw_below(4) ? 14 : 110);
+    window.num_state_rows = count;
+    for (int64_t step = 0; step < window.num_steps; step++) {
         counts[step] = count;
-        reading.num_rows += count;
+        window.num_rows += count;
         count = 1 + draw_below(count);
     }
-    reading.counts = counts;
-    int64_t *targets = get_memory(8 * reading.num_rows);
-    for (int64_t row = 0; row < reading.num_rows; row++)
-        targets[row] = reading.num_rows - 1 - row;
-    reading.targets = targets;
-    reading.sources = draw_ids(reading.num_rows, reading.num_words);
-    reading.words = draw_values(reading.num_words * dim, 1);
-    reading.weights = draw_values(reading.num_vectors * (num_layers + 1), 1);
-    reading.result_stride = dim;
-    reading.result = get_memory(4 * reading.num_rows * reading.num_vectors * dim);
+    window.counts = counts;
+    int64_t *targets = get_memory(8 * window.num_rows);
+    for (int64_t row = 0; row < window.num_rows; row++)
+        targets[row] = window.num_rows - 1 - row;
+    window.targets = targets;
+    window.sources = draw_ids(window.num_rows, window.num_words);
+    window.words = draw_values(window.num_words * dim, 1);
+    window.weights = draw_values(window.num_vectors * (num_layers + 1), 1);
+    window.result_stride = dim;
+    window.result = get_memory(4 * window.num_rows * window.num_vectors * dim);
     if (draw_below(2)) {
-        reading.has_state = draw_below(2);
-        reading.hidden = draw_values(num_layers * reading.num_state_rows * dim, 1);
-        reading.cell = draw_values(num_layers * reading.num_state_rows * cell_dim, 1);
+        window.has_state = draw_below(2);
+        window.hidden = draw_values(num_layers * window.num_state_rows * dim, 1);
+        window.cell = draw_values(num_layers * window.num_state_rows * cell_dim, 1);
     }
-    return (elmo_direction){layers, num_layers, draw_below(2), reading};
+    return (elmo_direction){layers, num_layers, draw_below(2), window};
 }
 
 static void run_read(void) {
@@ -224,19 +224,19 @@ static void run_read(void) {
     elmo_direction directions[2];
     for (int64_t i = 0; i < num_directions; i++)
         directions[i] = make_direction(num_layers, dim, cell_dim, is_projected);
-    int64_t needed = k->read(directions, num_directions, !use_helper, NULL, 0);
-    int64_t status = k->read(directions, num_directions, !use_helper, get_memory(needed), needed);
+    int64_t needed = k->forward(directions, num_directions, !use_helper, NULL, 0);
+    int64_t status = k->forward(directions, num_directions, !use_helper, get_memory(needed), needed);
     fprintf(out, "read %" PRId64 "\n", status);
     for (int64_t i = 0; i < num_directions; i++) {
-        const elmo_reading *reading = &directions[i].reading;
-        print_values("result", reading->result, reading->num_rows * reading->num_vectors * dim);
-        if (reading->hidden && (reading->has_state || reading->num_steps)) {
-            print_values("hidden", reading->hidden, num_layers * reading->num_state_rows * dim);
-            print_values("cell", reading->cell, num_layers * reading->num_state_rows * cell_dim);
+        const elmo_window *window = &directions[i].window;
+        print_values("result", window->result, window->num_rows * window->num_vectors * dim);
+        if (window->hidden && (window->has_state || window->num_steps)) {
+            print_values("hidden", window->hidden, num_layers * window->num_state_rows * dim);
+            print_values("cell", window->cell, num_layers * window->num_state_rows * cell_dim);
         }
-        if (reading->num_rows) { /* hostile ids are refused */
-            ((int64_t *)reading->sources)[draw_below(reading->num_rows)] = draw_below(2) ? -1 : reading->num_words;
-            fprintf(out, "hostile %" PRId64 "\n", k->read(directions + i, 1, 1, NULL, 0));
+        if (window->num_rows) { /* hostile ids are refused */
+            ((int64_t *)window->sources)[draw_below(window->num_rows)] = draw_below(2) ? -1 : window->num_words;
+            fprintf(out, "hostile %" PRId64 "\n", k->forward(directions + i, 1, 1, NULL, 0));
         }
     }
 }
@@ -359,13 +359,13 @@ static void run_bench(int64_t num_words) {
         counts[i] = 1, places[i] = i;
     float *words = draw_values(num_words * dim, 1), weights[] = {0, 1};
     direction.layers = &layer;
-    direction.reading = (elmo_reading){
+    direction.window = (elmo_window){
         .num_steps = num_words, .counts = counts, .num_rows = num_words, .words = words, .num_words = num_words,
         .sources = places, .targets = places, .num_state_rows = 1, .num_vectors = 1, .weights = weights,
         .result = get_memory(4 * num_words * dim), .result_stride = dim};
-    int64_t needed = k->read(&direction, 1, 1, NULL, 0);
-    k->read(&direction, 1, 1, get_memory(needed), needed);
-    print_values("bench", direction.reading.result, num_words * dim);
+    int64_t needed = k->forward(&direction, 1, 1, NULL, 0);
+    k->forward(&direction, 1, 1, get_memory(needed), needed);
+    print_values("bench", direction.window.result, num_words * dim);
 }
 
 static int choose(const char *variant, const char *precision) {

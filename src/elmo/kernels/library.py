@@ -38,7 +38,7 @@ _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
     "input_levels": (_int, []),
     "multiply_scratch": (_int, [_pointer, _int]),
     "multiply": (None, [_pointer, _pointer, _pointer, _int, _pointer, _pointer]),
-    "read": (_int, [_pointer, _int, _int, _pointer, _int]),
+    "forward": (_int, [_pointer, _int, _int, _pointer, _int]),
     "encode": (_int, [_pointer, _pointer, _int, _int, _pointer, _pointer, _int]),
     "meanings": (_int, [_pointer, _pointer, _int, _pointer, _int]),
     "nearest": (None, [_pointer, _pointer, _int, _int, _pointer, _pointer, _int, _int, *[_pointer] * 3]),
@@ -74,8 +74,8 @@ class LstmStruct(ctypes.Structure):
     )
 
 
-class ReadingStruct(ctypes.Structure):
-    """elmo_reading."""
+class WindowStruct(ctypes.Structure):
+    """elmo_window."""
 
     _fields_ = (
         ("num_steps", _int), ("counts", _pointer), ("num_rows", _int), ("words", _pointer), ("num_words", _int),
@@ -88,7 +88,7 @@ class ReadingStruct(ctypes.Structure):
 class DirectionStruct(ctypes.Structure):
     """elmo_direction."""
 
-    _fields_ = (("layers", _pointer), ("num_layers", _int), ("residual", _int), ("reading", ReadingStruct))
+    _fields_ = (("layers", _pointer), ("num_layers", _int), ("residual", _int), ("window", WindowStruct))
 
 
 class CharTableStruct(ctypes.Structure):

@@ -17,7 +17,7 @@ from elmo.kernels.library import (
     KernelError,
     Library,
     LstmStruct,
-    ReadingStruct,
+    WindowStruct,
     address_of,
     find_library,
 )
@@ -136,7 +136,7 @@ class CompiledStack:
             cell = address_of(state.cell, "cell", np.float32, (*sizes, self.cell_dim))
         return DirectionStruct(
             self.address, self.num_layers, self.residual,
-            ReadingStruct(
+            WindowStruct(
                 len(window.counts),
                 address_of(window.counts, "counts", np.int64, window.counts.shape),
                 num_rows,
@@ -205,12 +205,12 @@ def forward_sentence(
     for direction, stack, (sources, targets, to) in zip(directions, stacks, sides, strict=True):
         direction.layers, direction.num_layers = stack.address, stack.num_layers
         direction.residual = stack.residual
-        direction.reading = ReadingStruct(
+        direction.window = WindowStruct(
             num_words, _ONES_AT, num_words, words_at, len(words), sources, targets,
             1, 0, None, None, num_vectors, weights_at, to, 2 * dim,
         )  # fmt: skip
     library = stacks[0].library
-    if library.run_with_scratch(library.read, ctypes.addressof(directions), 2, single_threaded):
+    if library.run_with_scratch(library.forward, ctypes.addressof(directions), 2, single_threaded):
         raise KernelError(f"The words of a sentence must lie between 0 and {len(words) - 1}.")
     return result
 
@@ -234,7 +234,7 @@ def forward_directions(
     ]
     directions = (DirectionStruct * len(structs))(*structs)
     library = stacks[0].library
-    if library.run_with_scratch(library.read, ctypes.addressof(directions), len(structs), single_threaded):
+    if library.run_with_scratch(library.forward, ctypes.addressof(directions), len(structs), single_threaded):
         raise KernelError("The counts or the sources of a window are out of range.")
     return after
 

@@ -8,8 +8,8 @@
 
 int64_t elmo_has_helper(void) { return 0; }
 void elmo_wake_helper(void) {}
-void elmo_run_both(elmo_task task, void *first, void *second, int64_t alone) {
-    (void)alone;
+void elmo_run_both(elmo_task task, void *first, void *second, int64_t single_threaded) {
+    (void)single_threaded;
     task(first);
     task(second);
 }
@@ -127,8 +127,8 @@ void elmo_wake_helper(void) {
     }
 }
 
-void elmo_run_both(elmo_task task, void *first, void *second, int64_t alone) {
-    if (alone || !claim_helper()) {
+void elmo_run_both(elmo_task task, void *first, void *second, int64_t single_threaded) {
+    if (single_threaded || !claim_helper()) {
         task(first);
         task(second);
         return;

@@ -36,15 +36,15 @@ typedef struct {
     float projection_clip;
 } elmo_lstm;
 
-/* Packed rows, step by step and without padding: of all sentences the first word, then the second, and so on. */
+/* Packed rows, step by step and without padding: the first word of every sentence, then the second, and so on. */
 typedef struct {
     int64_t num_steps;
     const int64_t *counts;  /* rows of each step, never rising */
     int64_t num_rows;       /* of all steps together */
     const float *words;     /* (num_words, dim): vectors of the distinct words */
     int64_t num_words;
-    const int64_t *sources; /* (num_rows,): which word a row reads */
-    const int64_t *targets; /* (num_rows,): which row of the result it writes */
+    const int64_t *sources; /* (num_rows,): the word of each row */
+    const int64_t *targets; /* (num_rows,): the row of the result it goes to */
     int64_t num_state_rows; /* at least counts[0] */
     int64_t has_state;      /* whether hidden and cell hold a state on entry; zero is read if not */
     float *hidden;          /* (num_layers, num_state_rows, dim): the state on return; NULL if nobody wants it */
@@ -53,13 +53,13 @@ typedef struct {
     const float *weights;   /* (num_vectors, num_layers + 1): of the words and of each layer in each of them */
     float *result;          /* row r, vector v at result + (r * num_vectors + v) * result_stride */
     int64_t result_stride;
-} elmo_reading;
+} elmo_window;
 
-typedef struct { /* one direction of a language model and what it reads */
+typedef struct { /* one direction of a language model and what it runs over */
     const elmo_lstm *layers;
     int64_t num_layers;
     int64_t residual;
-    elmo_reading reading;
+    elmo_window window;
 } elmo_direction;
 
 typedef struct {
@@ -117,9 +117,9 @@ typedef struct {
     const float *priors;         /* (lists, dim): what the substitutes are without a sentence */
 } elmo_meaning_batch;
 
-/* Run a task twice, the second time in the helper thread unless the caller is to do it alone; see helper.c. */
+/* Run a task on two arguments, the second in the helper thread unless `single_threaded`; see helper.c. */
 typedef void (*elmo_task)(void *);
-void elmo_run_both(elmo_task task, void *first, void *second, int64_t alone);
+void elmo_run_both(elmo_task task, void *first, void *second, int64_t single_threaded);
 int64_t elmo_has_helper(void);
 void elmo_wake_helper(void); /* it is about to get a task */
 
@@ -136,12 +136,12 @@ const char *elmo_variant(int64_t number);
     int64_t elmo_multiply_scratch_##SUFFIX(const elmo_matrix *matrix, int64_t num_rows);                               \
     void elmo_multiply_##SUFFIX(const elmo_matrix *matrix, const float *bias, const float *inputs, int64_t num_rows,   \
                                 float *outputs, void *scratch);                                                        \
-    int64_t elmo_read_##SUFFIX(const elmo_direction *directions, int64_t num_directions, int64_t alone, void *scratch, \
-                               int64_t scratch_bytes);                                                                 \
+    int64_t elmo_forward_##SUFFIX(const elmo_direction *directions, int64_t num_directions, int64_t single_threaded,   \
+                                  void *scratch, int64_t scratch_bytes);                                               \
     int64_t elmo_encode_##SUFFIX(const elmo_word_encoder *encoder, const int64_t *char_ids, int64_t num_words,         \
-                                 int64_t alone, float *vectors, void *scratch, int64_t scratch_bytes);                 \
-    int64_t elmo_meanings_##SUFFIX(const elmo_meaning *model, const elmo_meaning_batch *batch, int64_t alone,         \
-                                   void *scratch, int64_t scratch_bytes);                                              \
+                                 int64_t single_threaded, float *vectors, void *scratch, int64_t scratch_bytes);       \
+    int64_t elmo_meanings_##SUFFIX(const elmo_meaning *model, const elmo_meaning_batch *batch,                         \
+                                   int64_t single_threaded, void *scratch, int64_t scratch_bytes);                     \
     void elmo_nearest_##SUFFIX(const int8_t *vectors, const float *scales, int64_t num_rows, int64_t dim,              \
                                const int8_t *queries, const float *query_scales, int64_t num_queries,                  \
                                int64_t num_nearest, float *cosines, int32_t *nearest, float *nearest_cosines);         \

@@ -21,8 +21,8 @@ static elmo_lstm lstms[2][ELMO_MAX_LAYERS];
 static elmo_direction directions[2];
 static elmo_meaning meaning;
 
-void elmo_run_both(elmo_task task, void *first, void *second, int64_t alone) {
-    (void)alone;
+void elmo_run_both(elmo_task task, void *first, void *second, int64_t single_threaded) {
+    (void)single_threaded;
     task(first);
     task(second);
 }
@@ -115,12 +115,12 @@ int32_t ELMO_EXPORT(elmo_run)(const float *words, int32_t num_words, const int64
                          void *scratch, int32_t scratch_bytes) {
     int64_t dim = lstms[0][0].from_state.num_inputs;
     for (int number = 0; number < 2; number++)
-        directions[number].reading = (elmo_reading){
+        directions[number].window = (elmo_window){
             .num_steps = num_steps, .counts = counts, .num_rows = num_rows, .words = words, .num_words = num_words,
             .sources = number ? back_sources : sources, .targets = number ? back_targets : targets,
             .num_state_rows = counts[0], .num_vectors = num_vectors, .weights = mix, .result = result + number * dim,
             .result_stride = 2 * dim};
-    return (int32_t)elmo_read_portable(directions, 2, 1, scratch, scratch_bytes);
+    return (int32_t)elmo_forward_portable(directions, 2, 1, scratch, scratch_bytes);
 }
 
 /* ---- meanings and predictions ---- */
