@@ -90,9 +90,13 @@ class PartReader(ABC):
 
     def read(self, position: int) -> VectorRow:
         """Return the row at a position in the part, from 0."""
-        row, vectors = self.rows[position], _restore(self._read_arrays(position), self.layout)
+        row, vectors = self._read_row(position), _restore(self._read_arrays(position), self.layout)
         spans = [(start, end) for start, end in row["spans"]] if "spans" in row else None
         return VectorRow(row["index"], row["id"], row["words"], spans, vectors, row.get("text"))
+
+    def _read_row(self, position: int) -> dict[str, Any]:
+        """Return a row without its vectors."""
+        return self.rows[position]
 
     @abstractmethod
     def _read_arrays(self, position: int) -> Arrays:
@@ -161,8 +165,15 @@ class _NpyReader(PartReader):
         self._arrays = {name: _map(_file_at(stem, f".{name}.npy")) for name in layout.arrays}
 
     @cached_property
+    def _lines(self) -> list[bytes]:
+        return self._path.read_bytes().splitlines()
+
+    @property
     def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self._path.read_bytes().splitlines()]
+        return [json.loads(line) for line in self._lines]
+
+    def _read_row(self, position: int) -> dict[str, Any]:
+        return dict(json.loads(self._lines[position]))  # the other lines of a part would take far longer to parse
 
     def _read_arrays(self, position: int) -> Arrays:
         rows = slice(self._offsets[position], self._offsets[position + 1])
