@@ -8,6 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from elmo.corpus.rows import Columns, cut_rows
+from elmo.corpus.settings import TextSettings
+from elmo.corpus.text import cut_sentences
 from elmo.errors import InputError
 from elmo.files.rows import LONGEST_ROW_BYTES
 from elmo.files.sources import BrokenRow, find_sources, open_inputs
@@ -55,6 +57,14 @@ def test_a_line_without_end_is_broken_alone(tmp_path):
     first, broken, last = read(write(tmp_path, "a.txt", b"a\n" + b"x" * (2 * LONGEST_ROW_BYTES + 5) + b"\nb\n"))
     assert (first.content, last.content, last.number) == ("a", "b", 3)
     assert broken == BrokenRow(2, "is longer than 16 MiB; split it into sentences first")
+
+
+def test_every_line_of_a_row_is_a_paragraph_split_into_sentences(tmp_path):
+    text = "One line\ngoes on. Here Dr.\nSmith stays.\n\nThe end."
+    path = write(tmp_path, "a.jsonl", json.dumps({"text": text}))
+    sentences = ["One line", "goes on.", "Here Dr.", "Smith stays.", "The end."]
+    assert [row.content for row in read(path, split="sentences")] == sentences
+    assert [sentence for sentence in cut_sentences(text, TextSettings()) if sentence] == sentences
 
 
 def test_json_lines_of_texts_and_words(tmp_path):

@@ -150,10 +150,16 @@ def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
         return
     for row in rows:
         if columns.split == "sentences" and isinstance(row, Row) and isinstance(row.content, str):
-            for sentence in split_sentences(row.content, language=columns.language or "en"):
+            for sentence in split_paragraphs(row.content, columns.language):
                 yield replace(row, content=sentence)
         else:
             yield row
+
+
+def split_paragraphs(text: str, language: str | None) -> Iterator[str]:
+    """Yield the sentences of a text; every line is a paragraph."""
+    for line in text.split("\n"):
+        yield from split_sentences(line, language=language or "en")
 
 
 def _join_documents(rows: Rows) -> Rows:

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmo.corpus.rows import Columns, Row, cut_rows
+from elmo.corpus.rows import Columns, Row, cut_rows, split_paragraphs
 from elmo.corpus.settings import SHARD_BYTES, Split, TextSettings
 from elmo.files.sources import Source, find_sources
-from elmo.text.tokenize import split_sentences
 from elmo.text.units import Tokenization
 
 
@@ -52,8 +51,7 @@ def cut_sentences(text: str, settings: TextSettings) -> Iterator[str]:
     elif settings.split == "lines":
         yield from text.split("\n")
     else:
-        for line in text.split("\n"):
-            yield from split_sentences(line, language=settings.language or "en")
+        yield from split_paragraphs(text, settings.language)
 
 
 def cut_words(sentence: str, settings: TextSettings) -> list[str]:
