@@ -32,6 +32,17 @@ def test_an_index_uses_its_own_model(run: Run, index):
     assert answer.out.count("layer 0 (no context)") == 2
 
 
+def test_a_sentence_is_searched_in_the_index_just_built(run: Run, text, tmp_path, model_folder):
+    folder, sentence = tmp_path / "both", "the [bank] of England"
+    build = ("--build", folder, "--corpus", text, "-m", model_folder, "--split", "lines", "--layers", "1")
+    answer = run("neighbors", *build, sentence)
+    built, searched = answer.out.split("\n", 1)
+    assert built == f"{folder} has 19 occurrences; layers: 1."
+    assert searched == run("neighbors", sentence, "--corpus", folder).out
+    values = [json.loads(line) for line in run("neighbors", *build, sentence, "--json").out.splitlines()]
+    assert [value["num_occurrences"] for value in values] == [19, 19]
+
+
 def test_json_of_a_text_file(run: Run, text, model_folder):
     answer = run(
         "neighbors", "my [bank]", "--corpus", text, "-m", model_folder, "--split", "lines",
@@ -100,7 +111,6 @@ def test_wide_characters_keep_the_columns(run: Run, tmp_path, model_folder):
         (["--build", "i"], "i holds no finished vectors"),
         (["--build", "i", "--split", "lines"], "name the files, or leave them out"),
         (["--build", "i", "--corpus", "x.txt", "--layers", "1", "--layers", "2"], "give --layers once"),
-        (["a [b]", "--build", "i", "--corpus", "x.txt"], "or --build FOLDER"),
         (["a [b]", "--corpus", "nothing.txt"], "No such file: 'nothing.txt'"),
         (["a [b]", "--corpus", "-"], "can be read only once"),
     ],

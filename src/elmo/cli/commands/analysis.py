@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from elmo.analysis.index import CorpusIndex
     from elmo.analysis.neighbors import Neighbors
+    from elmo.analysis.occurrences import Corpus
     from elmo.analysis.senses import WordSenses
     from elmo.analysis.similarity import WordSimilarities
+    from elmo.model import Elmo
 
 
 def similarity(
@@ -102,7 +105,7 @@ def neighbors(
     build: Path | None = option(
         "--build FOLDER",
         "Index a folder of vectors; with --corpus, write the vectors of these files there first (--layers: one layer "
-        "or all).",
+        "or all). A sentence is then searched for in the index.",
         None,
     ),
     layers: options.Layers = None,
@@ -124,14 +127,19 @@ def neighbors(
       elmo neighbors --build vectors --corpus texts.txt.xz
       elmo neighbors "signed to do a Broadway [play]" --corpus vectors --match same
     """
-    if (build is None) == (sentence is None):
-        raise InputError("Give a sentence with one [marked] word, or --build FOLDER to build an index.")
-    if build is not None:
-        return _build(build, corpus, layers, model, force=force, as_json=as_json)
-    assert sentence is not None
     from elmo.analysis import find_neighbors
 
-    opened, elmo = corpus.open(model, sentence)
+    opened: Corpus
+    if build is not None:
+        elmo = model.open([] if sentence is None else [sentence])
+        opened = _build(build, corpus, layers, elmo, model.model, force=force, as_json=as_json)
+        layers = None  # search those of the index
+    elif sentence is not None:
+        opened, elmo = corpus.open(model, sentence)
+    else:
+        raise InputError("Give a sentence with one [marked] word, or --build FOLDER to build an index.")
+    if sentence is None:
+        return
     result = find_neighbors(
         elmo, sentence, opened, layers=layers, words=match, top_k=top_k, reading=TextSettings(**corpus.reading),
         show_progress_bar=True,
@@ -140,22 +148,30 @@ def neighbors(
 
 
 def _build(
-    folder: Path, corpus: CorpusOptions, layers: list[str] | None, model: ModelOptions, *, force: bool, as_json: bool
-) -> None:
+    folder: Path,
+    corpus: CorpusOptions,
+    layers: list[str] | None,
+    model: "Elmo",
+    model_name: str | None,
+    *,
+    force: bool,
+    as_json: bool,
+) -> "CorpusIndex":
     from elmo.analysis import build_index
 
     if layers and len(layers) > 1:
         raise InputError("An index has one layer, or all of them; give --layers once.")
     with resumable():
         index = build_index(
-            model.open(), folder, corpus.corpus, layers=layers[0] if layers else None,
+            model, folder, corpus.corpus, layers=layers[0] if layers else None,
             reading=TextSettings(**corpus.reading) if corpus.reading or corpus.corpus else None,
-            model_name=model.model, force=force, show_progress_bar=True,
+            model_name=model_name, force=force, show_progress_bar=True,
         )  # fmt: skip
     if as_json:
         print(to_json({"num_occurrences": index.num_occurrences, "layers": index.layers, "model": index.model_name}))
-        return
-    say(f"{folder} has {index.num_occurrences:,} occurrences; layers: {', '.join(map(str, index.layers))}.")
+    else:
+        say(f"{folder} has {index.num_occurrences:,} occurrences; layers: {', '.join(map(str, index.layers))}.")
+    return index
 
 
 def _describe_neighbors(result: "Neighbors") -> Iterator[str]:
