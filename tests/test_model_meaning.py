@@ -95,15 +95,6 @@ def test_similarity_is_the_cosine_of_the_marked_words(tiny_model):
     assert marked == pytest.approx(cosine(first[4], second[2]), abs=1e-5)
 
 
-def test_words_named_by_index_are_the_words_marked(tiny_model):
-    marked = tiny_model.similarity("I went to the [bank]", "the river [bank] was wet")
-    words = ["the", "river", "bank", "was", "wet"]
-    for index_a, index_b in ((4, 2), (-1, -3), (np.int64(4), np.int32(-3))):
-        by_index = tiny_model.compare("I went to the bank", words, index_a=index_a, index_b=index_b)
-        assert by_index.cosine == pytest.approx(marked, abs=1e-5)
-    assert tiny_model.compare("I went to the [bank]", words, index_b=2).cosine == pytest.approx(marked, abs=1e-5)
-
-
 def test_a_marked_phrase_is_the_mean_of_its_words(tiny_model):
     first, second = tiny_model.embed(["in New York now", "a b"])
     phrase = tiny_model.similarity("in [New York] now", "a [b]")
@@ -131,19 +122,6 @@ def test_similarity_with_a_zero_vector_is_zero(tiny_model):
     assert tiny_model.similarity("a [b]", "[c] d", layers=[0, 0, 0]) == 0.0
 
 
-def test_indices_outside_the_sentence_are_refused(tiny_model):
-    for index in (2, -3, 1.0, "b"):
-        with refused(f"index_b is {index!r}, but the sentence has the words 'c d'."):
-            tiny_model.compare("[a]", "c d", index_b=index)
-    with refused("index_a is 0, but the sentence has the words ''."):
-        tiny_model.compare("", "[a]", index_a=0)
-
-
-def test_words_given_as_a_list_need_an_index(tiny_model):
-    with refused("index_a is missing"):
-        tiny_model.compare(["a", "b"], "[c]")
-
-
 def test_similarity_of_sentences_lists_and_vectors(tiny_model, fused_model):
     texts = ["money in the bank", "a river bank", "money"]
     for model in (tiny_model, fused_model):
@@ -167,8 +145,9 @@ def test_a_sentence_without_a_mark_or_index_is_refused(tiny_model):
 
 
 def test_similarity_needs_one_vector_a_word(tiny_model):
-    with refused("similarity compares two vectors"):
-        tiny_model.similarity("[a]", "[b]", layers="all")
+    for sentences in (("[a]", "[b]"), (["[a]"], ["[b]"])):
+        with refused("similarity compares two vectors"):
+            tiny_model.similarity(*sentences, layers="all")
 
 
 def test_words_are_split_on_spaces_if_requested(tiny_model):
@@ -176,7 +155,5 @@ def test_words_are_split_on_spaces_if_requested(tiny_model):
     whole = tiny_model.embed(text, split_on_spaces=True)
     span = tiny_model.embed_spans(text, [(3, 4)], split_on_spaces=True)
     np.testing.assert_allclose(span[0], whole[3], atol=1e-6)
-    same = tiny_model.compare(text, text, index_a=3, index_b=3, split_on_spaces=True)
-    assert same.cosine == pytest.approx(1.0)
-    with pytest.raises(InputError, match="index_a is 4, but the sentence has the words"):
-        tiny_model.compare(text, text, index_a=4, index_b=0, split_on_spaces=True)
+    marked = tiny_model.similarity("[don't] stop , bank.", "don't stop , [bank.]", split_on_spaces=True)
+    assert marked == pytest.approx(cosine(whole[0], whole[3]), abs=1e-5)

@@ -23,7 +23,7 @@ from elmo.config import ContextConfig, ModelConfig, Pooling
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import Span, normalize
 from elmo.inference.embedder import Embedder, keep
-from elmo.inference.layers import Comparison, LayerChoice, Layers, cosine
+from elmo.inference.layers import LayerChoice, Layers, cosine
 from elmo.inference.runtime import Precision, keeps_int8, open_runtime, remember_check
 from elmo.inference.scoring import SentenceScore
 from elmo.inference.substitution import Substitute, find_substitutes
@@ -440,12 +440,9 @@ class Elmo:
         Two strings: mark a word (or phrase) of each with brackets, "I went to the [bank]"; `layers` is "meaning" if
         the model has a context layer, else "average". Without a mark the sentences are compared by `encode`. Lists
         of such strings, or vectors (N, S): the cosines (N, M) of all pairs; without `b`, of `a` with itself.
-        `compare` takes the index of a word in place of a mark.
         """
         if isinstance(a, str) and isinstance(b, str):
-            if _is_marked(a) or _is_marked(b):
-                return self.compare(a, b, layers=layers, split_on_spaces=split_on_spaces).cosine
-            return float(self.similarity([a], [b], layers=layers, split_on_spaces=split_on_spaces)[0, 0])
+            return float(cosine(*self._vectors_of([a, b], layers, split_on_spaces)))
         if isinstance(a, str) or isinstance(b, str):
             raise InputError("similarity compares two strings, two lists or two arrays; one of each was given.")
         first, second = (
@@ -466,46 +463,14 @@ class Elmo:
         tokenizer = self._tokenizer(split_on_spaces)
         pointed = [read_pointed(text, None, tokenizer, name="index") for text in texts]
         choice = self._embedder.choose("auto" if layers is None else layers)
-        words = [words for words, _ in pointed]
-        self._scripts.check(words)
-        arrays = self._embedder.embed_spans(words, [[span] for _, span in pointed], choice)
-        return np.stack([array.reshape(-1) for array in arrays])
-
-    def compare(
-        self,
-        sentence_a: Sentence,
-        sentence_b: Sentence,
-        *,
-        layers: Layers | None = None,
-        split_on_spaces: bool = False,
-        index_a: WordIndex | None = None,
-        index_b: WordIndex | None = None,
-    ) -> Comparison:
-        """Return the cosine of two words in their sentences together with their cosine in each layer."""
-        layers = "auto" if layers is None else layers
-        if isinstance(layers, str) and layers == "all":
+        if choice.layout == "all":
             raise InputError(
                 "similarity compares two vectors; choose 'meaning', 'average', 'top', 'concat' or one layer."
             )
-        choice = self._embedder.choose(layers)
-        tokenizer = self._tokenizer(split_on_spaces)
-        (words_a, span_a), (words_b, span_b) = (
-            read_pointed(sentence_a, index_a, tokenizer, name="index_a"),
-            read_pointed(sentence_b, index_b, tokenizer, name="index_b"),
-        )
-        sentences, spans = [words_a, words_b], [[span_a], [span_b]]
-        self._scripts.check(sentences)
-        by_layer = self._embedder.embed_spans(sentences, spans, self._embedder.choose("all"))
-        if choice.with_context:
-            chosen = [array[0] for array in self._embedder.embed_spans(sentences, spans, choice)]
-        else:
-            chosen = [choice.lay_out((choice.matrix @ array[0])[None])[0] for array in by_layer]
-        return Comparison(
-            cosine=float(cosine(*chosen)),
-            cosine_by_layer=np.asarray(cosine(by_layer[0][0], by_layer[1][0])).tolist(),
-            words_a=words_a[slice(*span_a)],
-            words_b=words_b[slice(*span_b)],
-        )
+        words = [words for words, _ in pointed]
+        self._scripts.check(words)
+        arrays = self._embedder.embed_spans(words, [[span] for _, span in pointed], choice)
+        return np.concatenate(arrays)
 
     @overload
     def score(  # type: ignore[overload-overlap]

@@ -9,8 +9,9 @@ import pytest
 from filelock import FileLock
 
 from elmo import CheckpointError, ConfigError, InputError
-from elmo.analysis import CorpusIndex, build_index, find_neighbors
+from elmo.analysis import CorpusIndex, build_index, compare_words, find_neighbors
 from elmo.analysis import index as building
+from elmo.analysis.occurrences import Occurrence, join_words
 from elmo.analysis.vector_file import VectorFile, write_vectors
 from elmo.inference.context import normalize
 from elmo.vectors import VectorSettings, embed_files
@@ -48,7 +49,8 @@ def test_an_index_gives_the_neighbors_that_a_scan_gives(model, texts, index, ask
     for layer in searched.layers:
         for each in layer.neighbors:
             words, start = each.occurrence.sentence.words, each.occurrence.start
-            exact = model.compare(QUERY, words, index_b=start, layers=layer.layer).cosine
+            other = Occurrence(join_words(words, "text", 0), start, start + 1)
+            exact = compare_words(model, [QUERY, other], layers=layer.layer).cosines[0, 1]
             assert each.cosine == pytest.approx(exact, abs=0.01)
     if asked.get("words") == "same":
         assert {each.occurrence.word for layer in searched.layers for each in layer.neighbors} == {"play"}

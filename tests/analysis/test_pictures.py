@@ -32,7 +32,7 @@ def test_a_similarity_map_has_the_cosines_of_each_layer(model, tmp_path):
     assert [each.layer for each in maps] == [0, 2]
     assert maps[0].second == ("a", "river", "$", "bank", "$")
     for each in maps:
-        expected = model.compare(first, second, index_a=4, index_b=3, layers=each.layer).cosine
+        expected = model.similarity("I went to the [bank]", "a river $[bank]$", layers=each.layer)
         assert each.cosines[4, 3] == pytest.approx(expected, abs=1e-5)
     draw_similarity_map(maps, tmp_path / "map.svg")
     drawn = (tmp_path / "map.svg").read_text()

@@ -42,7 +42,6 @@ def use_the_facade() -> None:
     assert_type(model.similarity("the [bank]", "a [bank]"), float)
     assert_type(model.similarity(["the bank", "a bank"]), Array)
     assert_type(model.similarity(model.encode(["a"]), model.embed(["b", "c"])), Array)
-    assert_type(model.compare("the [bank]", ["a", "bank"], index_b=1).cosine, float)
     assert_type(model.score("I went"), SentenceScore)
     assert_type(model.score(["I went"], split_on_spaces=True), list[SentenceScore])
     assert_type(model.substitutes("the [bank]", top_k=3), list[Substitute])

@@ -85,16 +85,6 @@ def _check_weights(layers: Layers, num_layers: int) -> Array:
     return weights
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """The cosine of two words (or phrases) by the chosen layers, and in each layer; layer 0 sees no sentence."""
-
-    cosine: float
-    cosine_by_layer: list[float]
-    words_a: list[str]
-    words_b: list[str]
-
-
 def cosine(first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]) -> npt.NDArray[np.float64] | np.float64:
     """Return the cosine along the last axis; 0 where a vector is zero."""
     a, b = first.astype(np.float64), second.astype(np.float64)

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from elmo.analysis import map_senses
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words
+from elmo.inference.layers import cosine
 from elmo.model import Array
 from elmo.serve import schemas
 from elmo.serve.errors import JsonResponse, Problem
@@ -96,9 +97,16 @@ async def compare_words(body: schemas.SimilarityRequest, service: ServiceOf) -> 
         ("sentence_a", body.sentence_a, body.index_a),
         ("sentence_b", body.sentence_b, body.index_b),
     )
-    compare = partial(model.elmo.compare, words_a, words_b, index_a=span_a, index_b=span_b, layers=layers)
-    comparison = await service.run(compare, words_a + words_b)
-    return JsonResponse({"model": model.name, **vars(comparison)})
+
+    def compare(layers: Any) -> Any:
+        vectors_a, vectors_b = model.elmo.embed_spans([words_a, words_b], [[span_a], [span_b]], layers=layers)
+        return cosine(vectors_a[0], vectors_b[0]).tolist()
+
+    values = await service.run(
+        lambda: {"cosine": compare(layers), "cosine_by_layer": compare("all")}, words_a + words_b
+    )
+    words = {"words_a": words_a[slice(*span_a)], "words_b": words_b[slice(*span_b)]}
+    return JsonResponse({"model": model.name, **values, **words})
 
 
 @router.post("/substitutes")

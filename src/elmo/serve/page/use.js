@@ -71,16 +71,18 @@ function useMeaning(comparison) {
   const weights = shares(state.weights).map((share) => Number(share.toFixed(4)));
   const layers = comparison.kind === "meaning" ? "meaning" : weights;
   const byIndex = a.index || b.index;
-  const end = byIndex ? ").cosine" : ")";
+  const embedSpan = ([sentence, start, end]) =>
+    `model.embed_spans(${JSON.stringify(state.read[sentence].text)}, [(${start}, ${end})], layers=${python_(layers)})`;
+  const compared = byIndex
+    ? state.marks.map(embedSpan)
+    : [JSON.stringify(a.sentence), JSON.stringify(b.sentence), `layers=${python_(layers)}`];
+  // The model in the page has fewer words than the one in Python.
+  const cosine = isLocal ? `≈ ${comparison.cosine.toFixed(2)}` : comparison.cosine.toFixed(3);
   const python = [
     ...opening("Elmo"),
-    byIndex ? "model.compare(" : "model.similarity(",
-    `    ${JSON.stringify(a.sentence)},`,
-    `    ${JSON.stringify(b.sentence)},`,
-    ...[["index_a", a], ["index_b", b]].filter(([, { index }]) => index).map(([name, { index }]) => `    ${name}=(${index.join(", ")}),`),
-    `    layers=${python_(layers)},`,
-    // The model in the page has fewer words than the one in Python.
-    isLocal ? `${end}  # ≈ ${comparison.cosine.toFixed(2)}` : `${end}  # ${comparison.cosine.toFixed(3)}`,
+    "model.similarity(",
+    ...compared.map((line) => `    ${line},`),
+    `)${byIndex ? ".item()" : ""}  # ${cosine}`,
   ];
   const body = { sentence_a: a.sentence, sentence_b: b.sentence, layers, model: model.name };
   const curl = [request("similarity", body)];
