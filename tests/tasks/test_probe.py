@@ -55,11 +55,24 @@ def test_a_linear_probe_finds_the_layer_that_knows():
     vectors = draw.standard_normal((600, 3, 8)).astype(np.float16)
     vectors[:, 1] += (5 * np.eye(3, 8)[labels]).astype(np.float16)
     names = [str(label) for label in labels]
-    found = train_linear_probe((vectors[:500], names[:500]), (vectors[500:], names[500:]), seed=0)
+    train, test = (vectors[:500], names[:500]), (vectors[500:], names[500:])
+    found = train_linear_probe(train, test, seed=0, all_vectors=vectors[:500])
     layer_0, layer_1, layer_2, average, mix = found.accuracy
     assert layer_1 > 90 and max(layer_0, layer_2) < 60
     assert average < layer_1 and mix > 80
     assert found.mix_weights[1] > 0.5 and sum(found.mix_weights) == pytest.approx(1)
+
+
+def test_dimensions_in_which_the_words_of_a_feature_are_alike_are_not_blown_up():
+    draw = np.random.default_rng(0)
+    all_vectors = draw.standard_normal((1000, 2, 8)).astype(np.float16)
+    labels = draw.integers(2, size=400)
+    vectors = draw.standard_normal((400, 2, 8)).astype(np.float16)
+    vectors[:, :, 0] += (5 * labels[:, None]).astype(np.float16)
+    vectors[:200, :, 1:] *= np.float16(1e-3)  # the words in training are alike in the other dimensions
+    names = [str(label) for label in labels]
+    found = train_linear_probe((vectors[:200], names[:200]), (vectors[200:], names[200:]), 0, all_vectors)
+    assert found.accuracy.min() > 65  # chance is 50
 
 
 def test_the_spread_of_resampled_examples_is_the_standard_error_of_their_mean():

@@ -1,9 +1,9 @@
 """Files of labelled data and a model -> what each layer knows.
 
 The linear probes (tagging, features, classification) train one classifier for each layer, the average and a
-learned mix, without influence on each other; layers are first scaled to mean 0 and deviation 1 per dimension. The
-senses probe predicts the sense whose mean vector in training is nearest; the similarity probe compares the
-cosine of two sentences' mean vectors with people's scores.
+learned mix, without influence on each other; layers are first scaled to mean 0 and deviation 1 per dimension, over all
+training words. The senses probe predicts the sense whose mean vector in training is nearest; the similarity probe
+compares the cosine of two sentences' mean vectors with people's scores.
 """
 
 import itertools
@@ -320,7 +320,7 @@ class LinearProbe(nn.Module):
     """(B, L+1, D) -> (B, L+3, C): the class scores of each kind of vectors."""
 
     def __init__(self, vectors: Tensor, num_classes: int) -> None:
-        """Build a probe for the scale of the training vectors (N, L+1, D)."""
+        """Build a probe for the scale of the vectors (M, L+1, D)."""
         super().__init__()
         num_layers, dim = vectors.shape[1:]
         # One layer at a time, as all in float32 would take twice the memory of the vectors.
@@ -342,12 +342,16 @@ class LinearProbe(nn.Module):
         return torch.einsum("brd,rdc->brc", inputs, self.weight) + self.bias
 
 
-def train_linear_probe(train: Labelled, test: Labelled, seed: int) -> LinearScores:
-    """Train on vectors (N, L+1, D) and labels (N,), and measure on others."""
+def train_linear_probe(train: Labelled, test: Labelled, seed: int, all_vectors: HalfFloats) -> LinearScores:
+    """Train on vectors (N, L+1, D) and labels (N,), and measure on others.
+
+    Vectors are scaled by the mean and the deviation of `all_vectors` (M, L+1, D). Those of the few distinct words that
+    have a feature such as Polarity hardly differ in some dimensions, which their own deviation would blow up.
+    """
     draw = torch.Generator().manual_seed(seed)
     ids = {label: number for number, label in enumerate(sorted(set(train[1])))}
     vectors, labels = torch.from_numpy(train[0]), torch.tensor([ids[label] for label in train[1]])
-    probe = LinearProbe(vectors, len(ids))
+    probe = LinearProbe(torch.from_numpy(all_vectors), len(ids))
     classifiers = {"params": [probe.weight, probe.bias], "weight_decay": _WEIGHT_DECAY}
     mix = {"params": [probe.mix], "lr": _MIX_RATE * _LEARNING_RATE, "weight_decay": 0.0}
     optimizer = torch.optim.AdamW([classifiers, mix], lr=_LEARNING_RATE)
@@ -417,18 +421,18 @@ def probe_linear(
             "There is nothing to classify: no label has two values in the training data and one in the test data."
         )
     vectors = dict(zip(used, _embed_answered(model, [train[number] for number in used], advance), strict=True))
-    test_vectors = list(_embed_answered(model, test, advance))
+    test_vectors = np.concatenate([*_embed_answered(model, test, advance)])
     scores: dict[str, list[LinearScores]] = {}
     majority: dict[str, float] = {}
-    for question in questions:
-        test_set = _select(question, test, test_vectors)
-        for seed, numbers in zip(seeds, drawn, strict=True):
-            sentences = [train[number] for number in numbers]
-            train_set = _select(question, sentences, [vectors[number] for number in numbers])
+    for seed, numbers in zip(seeds, drawn, strict=True):
+        sentences = [train[number] for number in numbers]
+        all_vectors = np.concatenate([vectors[number] for number in numbers])
+        for question in questions:
+            train_set, test_set = _select(question, sentences, all_vectors), _select(question, test, test_vectors)
             ((frequent, _),) = Counter(train_set[1]).most_common(1)
             majority.setdefault(question, 100 * test_set[1].count(frequent) / len(test_set[1]))
             with limit_threads(1):  # as for task networks
-                scores.setdefault(question, []).append(train_linear_probe(train_set, test_set, seed))
+                scores.setdefault(question, []).append(train_linear_probe(train_set, test_set, seed, all_vectors))
     rows = [ProbeRow("most frequent", _name_scores({name: [share] for name, share in majority.items()}))]
     for number, name in enumerate(name_rows(model.num_layers)):
         by_question = {question: [float(run.accuracy[number]) for run in runs] for question, runs in scores.items()}
@@ -478,11 +482,11 @@ def _embed_answered(model: Elmo, sentences: Sequence[LabelledSentence], advance:
         yield vectors.astype(np.float16)
 
 
-def _select(question: str, sentences: Sequence[LabelledSentence], vectors: Sequence[HalfFloats]) -> Labelled:
+def _select(question: str, sentences: Sequence[LabelledSentence], vectors: HalfFloats) -> Labelled:
     """Return the vectors (N, L+1, D) to which a question applies, and its answers."""
     answers = [answers.get(question) for sentence in sentences for answers in sentence.answers]
     applies = np.array([answer is not None for answer in answers])
-    return np.concatenate(vectors)[applies], [answer for answer in answers if answer is not None]
+    return vectors[applies], [answer for answer in answers if answer is not None]
 
 
 def _name_scores(by_question: Mapping[str, Sequence[float]]) -> dict[str, Score]:
