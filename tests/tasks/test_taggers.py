@@ -101,6 +101,14 @@ def test_a_tagger_is_measured_on_files_and_on_data_in_memory(load, tmp_path):
     assert tagger.evaluate(rows)["f1"] == 0
 
 
+def test_plain_text_is_not_measured_as_a_column_of_tags(load, tmp_path):
+    (tmp_path / "plain.txt").write_text("The cat sat on the mat .\n")
+    with pytest.raises(
+        InputError, match=r"plain.txt, line 1: '.' and all other tags are unknown .* has ADJ, .*--column tag=NUMBER"
+    ):
+        load("en-pos").evaluate(tmp_path / "plain.txt")
+
+
 def test_the_task_and_the_language_choose_the_tagger():
     assert choose_tagger("pos", ["The bank"]) == "en-pos"
     assert choose_tagger("entities", ["我来到北京"]) == "zh-entities"

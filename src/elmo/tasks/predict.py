@@ -49,6 +49,12 @@ class TrainedTask(ABC):
         """Return the scores, in percent, of labelled data as `train` takes them, or of read_examples."""
         is_read = isinstance(data, list) and bool(data) and isinstance(data[0], Example)
         examples = data if is_read else self.read_examples(data)
+        tags = [tag for example in examples for tag in example.tags or ()] if self.family == "tagging" else []
+        if tags and self.labels and set(tags).isdisjoint(self.labels):
+            raise InputError(
+                f"{examples[0].place}: {tags[0]!r} and all other tags are unknown to this task, "
+                f"which has {', '.join(self.labels[:5])}, …; give a word and its tag per line, or name the column of the tags with --column tag=NUMBER."
+            )
         return self._score(examples, list(self.predict_examples(examples)))
 
     def read_examples(self, data: Data, read: ReadSettings | None = None) -> list[Any]:
