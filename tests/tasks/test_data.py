@@ -46,6 +46,10 @@ def test_a_task_is_trained_on_a_table_in_memory_and_can_be_resumed(tmp_path):
     assert stored["inputs"]["train"].endswith("train.jsonl")
 
 
+CIRCULAR: list = []
+CIRCULAR.append(CIRCULAR)
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -53,6 +57,8 @@ def test_a_task_is_trained_on_a_table_in_memory_and_can_be_resumed(tmp_path):
         ([], "train has no rows"),
         (["a text"], "row 1 is 'a text'"),
         ((["a", "b"], ["x"]), "2 texts and 1 labels"),
+        ([{"text": {(1, 2): "a"}}], "train has a value that JSON cannot represent"),
+        ([{"text": CIRCULAR}], "cannot represent .Circular reference"),
     ],
 )
 def test_other_objects_are_rejected_by_type(data, message):

@@ -45,7 +45,10 @@ def _to_records(rows: Sequence[Any], name: str) -> Records:
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
             raise InputError(f"{name}, row {number} is {row!r:.60}; it must be a dict of columns, as in {{'text': …}}.")
-    return Records(name, tuple(json.loads(json.dumps(_without_missing(row), default=_plain)) for row in rows))
+    try:
+        return Records(name, tuple(json.loads(json.dumps(_without_missing(row), default=_plain)) for row in rows))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{name} has a value that JSON cannot represent ({error}); leave it out.") from error
 
 
 def _pair_up(texts: Iterable[Any], labels: Iterable[Any], *, family: str, name: str) -> list[dict[str, Any]]:
