@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from elmo.tasks import Task
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
+_LANGUAGE_CHARACTERS = 20_000  # of a request, which decide its language
 _SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # examples in these languages come with the page
 
 
@@ -85,8 +86,7 @@ class Served:
         by_source = {model.source: model for model in reversed(self.models.values())}
         known = {**by_source, FIRST_MODEL: first, **self.models}
         if name is None:
-            words = (word for text in texts for word in ([text] if isinstance(text, str) else text))
-            language_model = choose_model(words) if len(self.models) > 1 else None
+            language_model = choose_model(_beginning(texts)) if len(self.models) > 1 else None
             return known.get(language_model or FIRST_MODEL, first)
         if name not in known:
             message = f"There is no model {name!r:.80} here; known: {', '.join(self.models)}."
@@ -109,6 +109,16 @@ class Served:
             message = f"There is no task {name!r:.80} here; known: {', '.join(self.tasks)}."
             raise Problem(404, "task_not_found", message)
         return self.tasks[name]
+
+
+def _beginning(texts: Iterable[Text]) -> Iterator[str]:
+    """Yield the first characters of the texts of a request, which may be too long to read before it is refused."""
+    remaining = _LANGUAGE_CHARACTERS
+    for piece in (piece for text in texts for piece in ([text] if isinstance(text, str) else text)):
+        if remaining <= 0:
+            return
+        yield piece[:remaining]
+        remaining -= len(piece) + 1
 
 
 def open_served(settings: Settings) -> Served:
