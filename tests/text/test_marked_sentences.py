@@ -64,7 +64,7 @@ def test_anything_but_one_mark_is_refused(sentence, number):
         read_marked(sentence, tokenize)
     assert str(raised.value) == (
         f"The sentence {sentence!r} has {number} marked words; put exactly one in brackets, as in "
-        "'I went to the [bank]', or choose the word by its index."
+        "'I went to the [bank]'."
     )
 
 

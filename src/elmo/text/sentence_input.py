@@ -87,7 +87,7 @@ def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[i
     if len(marks) != 1:
         raise InputError(
             f"The sentence {sentence!r:.80} has {len(marks)} marked words; put exactly one in brackets, as in "
-            "'I went to the [bank]', or choose the word by its index."
+            "'I went to the [bank]'."
         )
     start, end = marks[0].start(), marks[0].end() - 2  # in the text without the brackets
     words = tokenizer(sentence[:start] + sentence[start + 1 : end + 1] + sentence[end + 2 :])
