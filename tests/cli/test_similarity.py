@@ -97,6 +97,15 @@ def test_a_sentence_without_words_is_not_compared(run: Run, model_folder, empty)
     assert f"The sentence {empty!r} has no words, so there is nothing to compare" in answer.message()
 
 
+def test_names_of_files_are_no_sentences(run: Run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("I went home\n")
+    message = run("similarity", "a.txt", "b.txt").message()
+    assert "'a.txt' is the name of a file, but similarity takes the sentences themselves" in message
+    assert run("similarity", "a.txt", "no file").code == 0
+
+
 def test_whole_sentences_of_one_topic_are_nearer(run: Run):
     answer = run(
         "similarity",

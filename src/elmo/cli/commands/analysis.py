@@ -1,6 +1,7 @@
 """`elmo similarity`, `neighbors` and `senses`: what a model knows of words and texts."""
 
 import itertools
+import os.path
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -55,6 +56,11 @@ def similarity(
     if not is_marked:
         if by_layer or layers is not None:
             raise InputError("Whole sentences are compared by one vector each; mark a word in brackets to use layers.")
+        if all(map(os.path.isfile, sentences)):
+            raise InputError(
+                f"{sentences[0]!r} is the name of a file, but similarity takes the sentences themselves; embed files "
+                "with elmo embed or elmo encode."
+            )
         result = compare_texts(model.open(sentences), sentences)
     else:
         chosen = options.read_layers(layers)
