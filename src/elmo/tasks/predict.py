@@ -52,8 +52,8 @@ class TrainedTask(ABC):
         tags = [tag for example in examples for tag in example.tags or ()] if self.family == "tagging" else []
         if tags and self.labels and set(tags).isdisjoint(self.labels):
             raise InputError(
-                f"{examples[0].place}: {tags[0]!r} and all other tags are unknown to this task, "
-                f"which has {', '.join(self.labels[:5])}, …; give a word and its tag per line, or name the column of the tags with --column tag=NUMBER."
+                f"{examples[0].place}: {tags[0]!r} and all other tags are unknown to this task, which has "
+                f"{', '.join(self.labels[:5])}, …; name the column of the tags with --column tag=NUMBER."
             )
         return self._score(examples, list(self.predict_examples(examples)))
 
