@@ -31,7 +31,7 @@ def test_the_example_of_the_page_runs(page, tmp_path, monkeypatch):
         import elmo.integrations.spacy  # noqa: F401  # the entry points have a test of their own
     names = run(page, tmp_path, monkeypatch)
     if page == "scikit-learn":
-        assert list(names["answers"]) == ["finance", "nature"]
+        assert list(names["predictions"]) == ["finance", "nature"]
     elif page == "spacy":
         assert names["river"][4].text == names["money"][6].text == "bank" and names["similarity"] < 0.8
     elif page == "transformers":

@@ -61,8 +61,8 @@ class TeacherSettings(Settings):
     corpus: str | None = None  # a prepared corpus of sentences for the teacher; by default that of the run
     num_sentences: int = number(200_000, least=0)  # that the teacher encodes, drawn at random; 0: all
     cache: str | None = None  # a folder for the teacher's vectors; by default RUN-teacher
-    batch_sentences: int = number(256, above=0)  # in a distilled batch
-    every: int = number(1, above=0)  # updates from one distilled batch to the next
+    batch_sentences: int = number(256, above=0)  # in a distillation batch
+    every: int = number(1, above=0)  # updates from one distillation batch to the next
     predict: bool = True  # whether the language model also learns from the distilled sentences
     begin: float = 0.0  # when distillation starts, as a share of the run
     end: float = 1.0  # when it stops
