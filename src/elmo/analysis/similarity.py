@@ -116,7 +116,8 @@ def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path) -> No
     width = max(2.6, _INCHES_PER_WORD * len(second)) + 0.1 * max(map(cell_len, first))
     height = max(1.5, _INCHES_PER_WORD * len(first)) + (min(0.085 * longest, 2.5) if is_turned else 0.3) + 0.6
     lowest = min(0.0, *(float(layer.cosines.min()) for layer in maps))
-    highest = max(0.5, *(float(layer.cosines.max()) for layer in maps))
+    # Rounded, so that a cosine just below 1 does not remove the tick at 1 from the scale.
+    highest = max(0.5, *(float(layer.cosines.max().round(2)) for layer in maps))
     with drawing(output, (width * len(maps) + 1.0, height)) as figure:
         all_axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
         for layer, axes in zip(maps, all_axes, strict=True):
