@@ -249,8 +249,8 @@ def test_one_occurrence(model, tmp_path, capfd):
 def test_missing_vectors_are_reported(model, index):
     (index.folder / "part-00000.vectors.npy").unlink()
     (index.folder / "part-00000.rows.jsonl").unlink()
-    with pytest.raises(CheckpointError, match=r"damaged .* build the index again"):
-        find_neighbors(model, QUERY, CorpusIndex(index.folder))
+    with pytest.raises(InputError, match=r"Part 0 of .* cannot be read .*; elmo info .* lists what is damaged"):
+        find_neighbors(model, QUERY, CorpusIndex(index.folder))  # a new index would not help
 
 
 def test_without_faiss_the_extra_is_named(model, texts, tmp_path, monkeypatch):
@@ -310,6 +310,25 @@ def test_every_damaged_file_of_an_index_is_reported(model, index, name, damage):
     with pytest.raises(CheckpointError, match=r"damaged .* build (it|the index) again"):
         find_neighbors(model, QUERY, CorpusIndex(index.folder), words="same")
     assert find_neighbors(model, QUERY, build_index(model, index.folder), words="same") == whole
+
+
+@pytest.mark.parametrize("column", [0, 3])  # the row in the vectors; the end of the words
+def test_an_index_with_wrong_places_is_reported_and_built_again(model, index, column):
+    whole = find_neighbors(model, QUERY, index)
+    path = index.folder / "index" / "rows.npy"
+    rows = np.load(path)
+    rows[:-1, column] = rows[:-1, column] + 1
+    path.unlink()
+    np.save(path, rows)
+    with pytest.raises(CheckpointError, match=r"rows.npy does not describe the sentences\); build the index again"):
+        find_neighbors(model, QUERY, CorpusIndex(index.folder))
+    assert find_neighbors(model, QUERY, build_index(model, index.folder)) == whole
+
+
+def test_an_index_without_the_layers_of_its_vectors_is_built_again(model, index):
+    path = index.folder / "index" / "index.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "layers": []}))
+    assert build_index(model, index.folder).layers == index.layers
 
 
 @pytest.mark.parametrize("changes", [{"layers": 7}, {"model": 3}, {"version": 5}, {"vectors": None}])

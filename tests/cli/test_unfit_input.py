@@ -42,6 +42,17 @@ def test_chinese_is_read_by_the_chinese_model_unless_another_one_is_named(run):
     assert english.err == "" and json.loads(english.out)["sentences"][0]["words"][1] == "apple"
 
 
+def test_an_index_is_searched_with_its_model_whatever_the_script_of_the_sentence(run, tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text("银行在河边。\n我去银行存钱。\nThe bank is closed.\n", encoding="utf-8")
+    chinese, english = "他去[银行]取钱", "a [bank] by the river"
+    for folder, built_for in ((tmp_path / "chinese", chinese), (tmp_path / "english", english)):
+        assert run("neighbors", "--build", folder, "--corpus", text, built_for).code == 0
+        for sentence in (chinese, english):
+            answer = run("neighbors", sentence, "--corpus", folder)
+            assert answer.code == 0 and "using the model" not in answer.err
+
+
 @pytest.mark.parametrize(
     "command",
     [["substitutes", "他在[北京]大学学习"], ["score", "--text", "今天天气很好"], ["embed", "--text", "天气"]],

@@ -20,10 +20,10 @@ from elmo.analysis.layers import Array, LayerKey, choose_layer
 from elmo.analysis.occurrences import Neighbor, Occurrence, Occurrences, StaticNeighbor, TextSettings, place_words
 from elmo.analysis.vector_file import SAMPLE_SIZE, VectorFile, require_faiss, write_vectors
 from elmo.config import Script
-from elmo.errors import CheckpointError, ConfigError, InputError, first_line
+from elmo.errors import CheckpointError, ElmoError, InputError, first_line
 from elmo.files.arrays import read_npy
 from elmo.files.durable import atomic_write, remove
-from elmo.files.work_folder import MANIFEST, identify, read_json
+from elmo.files.work_folder import MANIFEST, identify, read_json, record_file
 from elmo.inference.context import normalize
 from elmo.model import Elmo
 from elmo.progress import progress_bar
@@ -103,12 +103,6 @@ class CorpusIndex:
         """Raise InputError if it was built with another model."""
         _check_model(self.vectors, model, f", {self.model_name or 'the default model of another version'}")
 
-    def open_files(self) -> None:
-        """Open all files of the index at once; CheckpointError if one is damaged."""
-        with self._reraise_as_damaged():
-            for layer in (0, *self.layers):
-                self._vector_file(layer)
-
     def search(
         self, vector: Array, layer: LayerKey, *, word: str, words: str = "any", top_k: int = 10
     ) -> list[Neighbor]:
@@ -152,7 +146,7 @@ class CorpusIndex:
     def _reraise_as_damaged(self) -> Iterator[None]:
         try:
             yield
-        except ConfigError:  # a library is missing
+        except ElmoError:  # a library is missing, or the vectors are damaged, not the index
             raise
         except Exception as error:  # which one depends on the byte that is wrong
             raise CheckpointError(
@@ -201,6 +195,9 @@ class CorpusIndex:
         row, source_name = self.vectors[row_position], self.vectors.manifest["inputs"][source]["name"]
         sentence = place_words(row.words, row.text or " ".join(row.words), source_name, number_in_source)
         start = position - (int(ends[number - 1]) if number else 0)
+        word_ids = self._tables.word_ids[position : position + length]
+        if row.words[start : start + length] != [self._tables.words[word_id] for word_id in word_ids]:
+            raise ValueError(f"{_ROWS} does not describe the sentences")
         return Occurrence(sentence, start, start + length)
 
 
@@ -237,9 +234,12 @@ def build_index(
     vectors = open_folder(folder)
     keys = _list_layers(vectors, model)
     _check_model(vectors, model)
-    model_name = _absolute(model_name)
+    description = {
+        "format": _FORMAT, "version": _VERSION, "vectors": _identify(vectors), "model": _absolute(model_name),
+        "layers": keys,
+    }  # fmt: skip
     with VECTORS.locked(folder):
-        if not _is_current(folder, model_name):
+        if read_json(folder / INDEX / _DESCRIPTION) != {**description, "files": _record_files(folder / INDEX)}:
             remove(folder / INDEX)
             with (
                 progress_bar(unit="words indexed", num_bytes=None, shown=show_progress_bar) as advance,
@@ -247,19 +247,14 @@ def build_index(
             ):
                 temporary.mkdir()
                 _write_index(model, vectors, keys, temporary, advance)
-                description = {"format": _FORMAT, "version": _VERSION, "vectors": _identify(vectors)}
-                values = {**description, "model": model_name, "layers": keys}
+                values = {**description, "files": _record_files(temporary)}
                 (temporary / _DESCRIPTION).write_text(json.dumps(values), encoding="utf-8")
     return CorpusIndex(folder)
 
 
-def _is_current(folder: Path, model_name: str | None) -> bool:
-    try:
-        index = CorpusIndex(folder)
-        index.open_files()
-    except CheckpointError:
-        return False
-    return index.model_name == model_name
+def _record_files(folder: Path) -> dict[str, Any]:
+    """Return the sizes and checksums of the files of an index, except its description."""
+    return {path.name: record_file(path) for path in folder.glob("*") if path.name != _DESCRIPTION and path.is_file()}
 
 
 def _write_index(

@@ -184,6 +184,7 @@ class CorpusOptions:
         """Open the index, or check that the text files exist; open the model of the index, or the one for a text."""
         from elmo.analysis.index import CorpusIndex, is_index
         from elmo.analysis.occurrences import find_corpus
+        from elmo.checkpoint.source import DEFAULT_NAME
 
         name, *others = self.files
         if others or not is_index(name):
@@ -195,7 +196,7 @@ class CorpusOptions:
                 "--column and --split-on-spaces."
             )
         index = CorpusIndex(name)
-        opened = model.open([text], default=index.model_name)
+        opened = model.open([text], default=index.model_name or DEFAULT_NAME)  # whatever the script of the text
         index.check_model(opened)
         return index, opened
 

@@ -137,8 +137,9 @@ def neighbors(
 
     opened: Corpus
     if build is not None:
-        elmo = model.open([] if sentence is None else [sentence])
-        opened = _build(build, corpus, layers, elmo, model.model, force=force, as_json=as_json)
+        name = model.model or options.choose_model([] if sentence is None else [sentence])
+        elmo = model.open(default=name)
+        opened = _build(build, corpus, layers, elmo, name, force=force, as_json=as_json)
         layers = None  # search those of the index
     elif sentence is not None:
         opened, elmo = corpus.open(model, sentence)
