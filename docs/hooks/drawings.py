@@ -113,7 +113,7 @@ def draw_characters() -> Drawing:
             drawing.cell(left + place * step + 15, 130 + row * 14, 13, "c", share * 0.6 if place <= 5 else share * 0.15)
             drawing.cell(left + place * step + 28, 130 + row * 14, 13, "c", share * 0.8 if place <= 5 else share * 0.2)
     drawing.text(540, 178, "C × 16", italic=True, anchor="start")
-    drawing.text(605, 178, "a vector per letter", anchor="start", color="soft", size=14)
+    drawing.text(605, 178, "one vector per letter", anchor="start", color="soft", size=14)
     filters = [(0, 1, "width 1"), (1, 2, "width 2"), (1, 3, "width 3"), (0, 7, "width 7")]
     for number, (start, width, name) in enumerate(filters):
         y = 232 + number * 24
@@ -175,13 +175,13 @@ def draw_language_models() -> Drawing:
         drawing.line(left + first * step, y, left + last * step + 56, y, color)
         drawing.line(left + first * step, y - 6, left + first * step, y, color)
         drawing.line(left + last * step + 56, y - 6, left + last * step + 56, y, color)
-        known = "has read: the bank" if side == 0 else "has read: river the of bank"
-        drawing.text(left + (first + last) * step / 2 + 28, 414, known, color=color, size=14)
+        context = "has seen: the bank" if side == 0 else "has seen: river the of bank"
+        drawing.text(left + (first + last) * step / 2 + 28, 414, context, color=color, size=14)
     drawing.line(380, 16, 380, 424, "line")
     drawing.text(
         380,
         452,
-        "Each predicts the next word in its own direction (top row, by a shared softmax).",
+        "Each predicts the next word in its own direction (top row, with a shared softmax).",
         color="soft",
         size=14,
     )

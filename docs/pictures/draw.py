@@ -1,4 +1,4 @@
-"""Draw the pictures of the README and of docs/ with a model, by default the packaged one.
+"""Draw the pictures of the README and of docs/ with a model, by default the included one.
 
 python docs/pictures/draw.py [--model MODEL] [--corpus FOLDER]
 
@@ -21,7 +21,7 @@ SIMILAR = ("I sat by the bank of the river", "The bank lent me some money")
 def main() -> None:
     """Draw what the given inputs allow."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", help="a folder, file, alias or hub id; by default the packaged model")
+    parser.add_argument("--model", help="a folder, file, alias or hub id; by default the included model")
     parser.add_argument("--corpus", type=Path, help="folder of texts, for play.png")
     parser.add_argument("--output", type=Path, default=HERE, help="folder of the pictures")
     options = parser.parse_args()
