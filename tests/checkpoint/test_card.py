@@ -59,7 +59,7 @@ def test_saved_copies_keep_license_and_counts(tmp_path):
 def test_a_changed_model_keeps_the_license_and_not_the_measurements(model):
     card = change_vocabulary(model.checkpoint(), VOCABULARY).card
     assert card_field(card, "license") == "cc-by-sa-3.0"
-    assert "# From My model" in card and "The license of My model holds" in card
+    assert "# From My model" in card and "The license of My model applies" in card
     assert "82.1" not in card
 
 

@@ -120,10 +120,10 @@ def test_a_model_of_special_words_alone():
     ("words", "message"),
     [
         (["<S>", "bank"], "The new vocabulary lacks </S>, <UNK>"),
-        ([*SPECIAL, "a", "b", "a", "b"], "The new vocabulary has words twice or with a line break: 'a'"),
+        ([*SPECIAL, "a", "b", "a", "b"], "The new vocabulary has words that are repeated or have a line break: 'a'"),
         (
             [*SPECIAL, "a\nb"],
-            "The new vocabulary has words twice or with a line break: 'a\\nb'.",
+            "The new vocabulary has words that are repeated or have a line break: 'a\\nb'.",
         ),
     ],
 )

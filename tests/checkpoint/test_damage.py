@@ -154,7 +154,7 @@ def test_a_member_that_is_damaged_or_locked_is_named(elmo_folder, tmp_path):
         place = whole.find(b"PK\x01\x02", place + 1)
     for content in (damaged, locked):
         archive.write_bytes(content)
-        with pytest.raises(CheckpointError, match=r"model.zip is not a complete zip archive: .*; get it again"):
+        with pytest.raises(CheckpointError, match=r"model.zip is not a complete zip archive: .*; download it again"):
             Elmo.from_pretrained(archive)
 
 

@@ -147,7 +147,7 @@ def test_shapes_that_contradict_the_options_are_all_named(tmp_path):
     message = str(caught.value)
     assert f"{first} has shape (11, 40), the settings need (12, 40)" in message
     assert f"{second} is missing" in message
-    assert "use files of one model" in message
+    assert "use files of the same model" in message
 
 
 def test_nan_weights_are_refused(tmp_path):

@@ -48,7 +48,7 @@ def test_numbers_of_other_files_are_not_taken(hdf5_folder, kind):
             file.create_virtual_dataset("CNN_proj/b_proj", layout)
         else:
             file.create_dataset("CNN_proj/b_proj", shape, np.float32, external=[(hdf5_folder / "secret", 0, 32)])
-    assert "takes 'CNN_proj/b_proj' from another file" in refusal(hdf5_folder)
+    assert "links 'CNN_proj/b_proj' to another file" in refusal(hdf5_folder)
 
 
 def test_an_empty_dataset_that_claims_gigabytes_is_refused(hdf5_folder):
@@ -77,7 +77,7 @@ def test_an_archive_of_very_many_folders_is_refused(tmp_path, names):
 
 @pytest.mark.parametrize("deletes_mapped_files", [True, False])
 def test_an_archive_leaves_no_temporary_files(tiny_model, tmp_path, monkeypatch, deletes_mapped_files):
-    monkeypatch.setattr("elmo.checkpoint.tensors._DELETES_MAPPED_FILES", deletes_mapped_files)
+    monkeypatch.setattr("elmo.checkpoint.tensors._CAN_DELETE_MAPPED_FILES", deletes_mapped_files)
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     tiny_model.save_pretrained(tmp_path / "elmo")

@@ -101,7 +101,7 @@ def test_only_model_files_at_the_top_are_fetched(hub: FakeHub, tmp_path: Path) -
         ("fetch", {"repo_id": "you/empty"}),
     )
     assert contents(Path(fetched["value"])) == wanted
-    assert "'you/empty' holds no model file at its top" in empty["error"]
+    assert "'you/empty' has no model files at its top level" in empty["error"]
 
 
 def test_hub_errors_are_one_sentence(hub: FakeHub, tmp_path: Path) -> None:

@@ -164,10 +164,10 @@ def test_weights_the_settings_do_not_ask_for_are_named(tmp_path, part, name, val
         (
             "projection.bias",
             torch.zeros(6).to_sparse(),
-            "under 'projection.bias' something else than a dense tensor",
+            "something other than a dense tensor of numbers under 'projection.bias'",
         ),
-        ("projection.bias", torch.zeros(6, dtype=torch.complex64), "something else than a dense tensor of numbers"),
-        (3, torch.zeros(6), "has under 3 something else than a dense tensor"),
+        ("projection.bias", torch.zeros(6, dtype=torch.complex64), "something other than a dense tensor of numbers"),
+        (3, torch.zeros(6), "something other than a dense tensor of numbers under 3"),
     ],
 )
 def test_tensors_of_another_kind_are_named(tmp_path, name, tensor, message):

@@ -118,7 +118,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones(hdf5_folder):
 
 def test_missing_files_of_a_format_are_named(hdf5_folder, tmp_path):
     (hdf5_folder / "options.json").unlink()
-    with pytest.raises(CheckpointError, match="weights.hdf5 has no options.json beside it"):
+    with pytest.raises(CheckpointError, match="weights.hdf5 has no options.json next to it"):
         open_checkpoint(hdf5_folder, format="hdf5")
     for format_name, missing in (
         ("elmo", r"config.json could not be read"),
@@ -207,5 +207,5 @@ def test_a_hub_failure_mentions_the_missing_path_first(tmp_path, monkeypatch):
 
 def test_a_revision_is_only_accepted_for_hub_models(hdf5_folder):
     for source in (hdf5_folder, "small"):
-        with pytest.raises(CheckpointError, match="revision was given, but .* is not a model of the hub"):
+        with pytest.raises(CheckpointError, match="revision was given, but .* is not a hub model"):
             open_checkpoint(source, revision="main")

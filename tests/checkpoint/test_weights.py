@@ -107,7 +107,7 @@ def test_an_exchanged_list_is_noticed(tmp_path):
         path = tmp_path / "model" / name
         before = path.read_bytes()
         path.write_bytes(before.replace(b"bank", b"bans"))
-        with pytest.raises(CheckpointError, match=rf"{name} does not belong to the config.json beside it"):
+        with pytest.raises(CheckpointError, match=rf"{name} does not belong to the config.json next to it"):
             read_folder(tmp_path / "model")
         path.write_bytes(before)
     assert read_folder(tmp_path / "model").aliases == {"x": "bank"}

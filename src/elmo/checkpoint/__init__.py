@@ -1,4 +1,4 @@
-"""What a saved model is, where it comes from, the formats of other programs, and changes of its vocabulary."""
+"""Saved models: locating, downloading, opening and writing them in several formats, and changing the vocabulary."""
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_folder

@@ -1,4 +1,4 @@
-"""The card of a model, README.md: what it is, and in its front matter the license and the language."""
+"""The model card, README.md: a description of the model, with license and language in the front matter."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 
 
 def read_card(path: Path) -> str | None:
-    """Return the card; a file that is not text is not the model's."""
+    """Return the model card; None if the file is missing or is not UTF-8 text."""
     try:
         return read_file(path).decode("utf-8") if path.is_file() else None
     except UnicodeDecodeError:
@@ -18,20 +18,20 @@ def read_card(path: Path) -> str | None:
 
 
 def derived_card(card: str | None, origin: str) -> str | None:
-    """Return the card of a model made from another by `origin`: license and language hold, measurements do not."""
+    """Return the card of a model derived by `origin`; it keeps the license and language, but no measurements."""
     front = _FRONT_MATTER.match(card or "")
     if card is None or front is None:
         return None
     title = re.search(r"^# (.+)$", card, re.MULTILINE)
     name = title[1].strip() if title else "another model"
     return (
-        f"{front[0]}# From {name}\n\nMade from {name} by {origin}. The license of {name} holds for these weights, its "
+        f"{front[0]}# From {name}\n\nMade from {name} by {origin}. The license of {name} applies to these weights; its "
         "measurements do not.\n"
     )
 
 
 def card_field(card: str | None, name: Literal["language", "license"]) -> str | None:
-    """Return a field from the front matter of a card; of a list, its first item."""
+    """Return a field from the front matter of a card; for a list, its first item."""
     front = _FRONT_MATTER.match(card or "")
     pattern = rf"^{name}:[ \t]*(?:\n[ \t]*-[ \t]*|\[)?['\"]?([^'\"\n,\]]+)"
     line = re.search(pattern, front[1], re.MULTILINE) if front else None

@@ -1,6 +1,6 @@
-"""A model at rest: its configuration, weights, word lists and components, whatever format they came from.
+"""A saved model: configuration, weights, word lists and components, independent of the file format.
 
-Every format is read into a Checkpoint and written from one; elmo.nn.build makes torch modules of it.
+Every format is read into a Checkpoint and written from it; elmo.nn.build turns it into torch modules.
 """
 
 import hashlib
@@ -29,25 +29,25 @@ from elmo.text.characters import Alphabet, DictionaryAlphabet, Utf8Alphabet
 from elmo.text.units import Tokenization
 from elmo.text.vocabulary import Vocabulary
 
-SOFTMAX_PREFIXES = ("softmax.", "right_to_left_softmax.")  # of the weights that only predict words
+SOFTMAX_PREFIXES = ("softmax.", "right_to_left_softmax.")  # weights that no vector depends on
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Everything that is saved of a model, checked on creation: every weight present and of its shape.
+    """The saved state of a model. The names and shapes of all weights are checked on creation.
 
-    Weights in memory are checked for NaN, infinity and overflow now, StoredWeights each at its first use.
+    Weights in memory are also checked for NaN, infinity and overflow; StoredWeights are checked on first access.
     """
 
     config: ModelConfig
     weights: Weights
-    vocabulary: tuple[str, ...] | None = None  # word of each id, for the word embedding and the softmax
-    characters: tuple[str, ...] | None = None  # character of each id, for a dictionary alphabet
-    origin: Mapping[str, str] = field(default_factory=dict)  # where it came from: format, source
-    word_counts: tuple[int, ...] | None = None  # of each word of the vocabulary in the training text
+    vocabulary: tuple[str, ...] | None = None  # words by id, for the word embedding and the softmax
+    characters: tuple[str, ...] | None = None  # characters by id, for a dictionary alphabet
+    origin: Mapping[str, str] = field(default_factory=dict)  # format and source of the original files
+    word_counts: tuple[int, ...] | None = None  # of the vocabulary's words in the training text
     card: str | None = None  # README.md: what the model is, and the license of its weights
-    context: ContextLayer | None = None  # independent of the network
-    aliases: Mapping[str, str] = field(default_factory=dict)  # tokens that the model takes for others
+    context: ContextLayer | None = None  # the network does not depend on it
+    aliases: Mapping[str, str] = field(default_factory=dict)  # input token -> token that the model uses instead
     sentence: SentenceHead | None = None
 
     def __post_init__(self) -> None:
@@ -67,11 +67,11 @@ class Checkpoint:
 
     @property
     def storage(self) -> Storage:
-        """How the weights are stored in the file that they come from; weights in memory are float32."""
+        """The storage type of the weights in their file; float32 for weights in memory."""
         return self.weights.storage if isinstance(self.weights, StoredWeights) else "float32"
 
     def fingerprint(self) -> str:
-        """Return the hash of everything that the layers depend on: settings, word lists and weights."""
+        """Return a hash of everything that determines the layers: settings, word lists and weights."""
         config = self.config.to_dict()
         config.pop("softmax", None)
         lists: list[object] = [self.characters, self.vocabulary if self.config.words else None]
@@ -92,7 +92,7 @@ class Checkpoint:
     def indexer(self, *, literal_boundaries: bool = False) -> Indexer:
         """Return the indexer that turns words into this model's ids.
 
-        With `literal_boundaries`, words of the text spelled like a boundary are one, as in the original programs.
+        With `literal_boundaries`, a word spelled like a boundary becomes that boundary, as in the original programs.
         """
         return make_indexer(
             self.config, self.make_vocabulary(), self.characters or (), self.aliases,
@@ -101,7 +101,7 @@ class Checkpoint:
 
     def make_vocabulary(self) -> Vocabulary | None:
         """Return the word list with its special words, if the model has one."""
-        return None if self.vocabulary is None else name_words(self.vocabulary, self.config, self.word_counts)
+        return None if self.vocabulary is None else build_vocabulary(self.vocabulary, self.config, self.word_counts)
 
 
 def make_indexer(
@@ -112,7 +112,7 @@ def make_indexer(
     *,
     literal_boundaries: bool = False,
 ) -> Indexer:
-    """Return the indexer of a model from its lists; `characters` are those of a dictionary alphabet."""
+    """Return the indexer of a model; `characters` lists the characters of a dictionary alphabet."""
     alphabet: Alphabet | None = None
     if config.characters and config.characters.alphabet == "utf-8":
         alphabet = Utf8Alphabet(config.characters.max_characters)
@@ -127,8 +127,8 @@ def make_indexer(
     )
 
 
-def name_words(words: Sequence[str], config: ModelConfig, counts: Sequence[int] | None = None) -> Vocabulary:
-    """Return a word list with the special words of a model."""
+def build_vocabulary(words: Sequence[str], config: ModelConfig, counts: Sequence[int] | None = None) -> Vocabulary:
+    """Return the vocabulary of a model from its words and the special words in its configuration."""
     special = {"begin": config.begin_word, "end": config.end_word, "unknown": config.unknown_word}
     return Vocabulary(words, **special, counts=counts)
 
@@ -139,7 +139,7 @@ def _check_word_lists(checkpoint: Checkpoint) -> None:
     if vocabulary is not None and expected_sizes - {len(vocabulary)}:
         raise CheckpointError(
             f"The vocabulary has {len(vocabulary)} words but the weights have {max(expected_sizes)}; "
-            "put the vocabulary file the model was trained with beside it."
+            "put the vocabulary file from training in the model's folder."
         )
     if counts is not None and len(counts) != len(vocabulary or ()):
         raise CheckpointError(
@@ -149,7 +149,7 @@ def _check_word_lists(checkpoint: Checkpoint) -> None:
     if config.words:
         if vocabulary is None:
             raise CheckpointError("This model reads whole words, so it needs its vocabulary; none was found.")
-        if missing := name_words(vocabulary, config).missing_special_words():
+        if missing := build_vocabulary(vocabulary, config).missing_special_words():
             raise CheckpointError(f"The vocabulary lacks {', '.join(missing)}, which a model that reads words needs.")
     if config.characters and config.characters.alphabet == "dictionary":
         characters, expected = checkpoint.characters or (), config.characters.num_characters

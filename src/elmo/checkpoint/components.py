@@ -1,7 +1,7 @@
-"""The optional components of a model beside its network: a context layer and a sentence head.
+"""The optional components of a model: a context layer and a sentence head.
 
-Each is a configuration and arrays whose shapes the configuration implies. folder.py stores every component alike:
-settings and hash in config.json, arrays in a safetensors file of its own. Nothing is computed here.
+A component consists of a configuration and arrays, whose shapes the configuration determines. folder.py stores its
+settings and a hash in config.json, and its arrays in a separate safetensors file. Nothing is computed here.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ from elmo.errors import CheckpointError
 
 @dataclass(frozen=True)
 class ContextLayer:
-    """A table of static word vectors, which the network neither uses nor is changed by; checked on creation.
+    """A table of static word vectors, independent of the network; the arrays are checked on creation.
 
-    inference/context.py computes with it. Arrays, for V words, d dimensions and D of layer 0: vectors (V, d) int8
-    with scales (V,); weights (V,), low for frequent words; unknown_map (D, d) and unknown_bias (d,), from layer 0
-    to an estimated vector. For sentences: sentence_scale (d,), word_mean (D,), and the common directions
-    sentence_components (k, d) and word_components (k, D).
+    inference/context.py uses it. The arrays, for V words of d dimensions and a layer 0 of D dimensions: vectors
+    (V, d) in int8 with scales (V,); weights (V,), low for frequent words; unknown_map (D, d) and unknown_bias (d,),
+    which estimate the vector of an unknown word from layer 0. For sentence vectors: sentence_scale (d,), word_mean
+    (D,), and the common directions sentence_components (k, d) and word_components (k, D).
     """
 
     config: ContextConfig
@@ -55,11 +55,11 @@ class ContextLayer:
 
     @property
     def word_dim(self) -> int:
-        """D: the dimensions of the layer 0 it was made for."""
+        """D, the dimensions of the layer 0 that this context layer was made for."""
         return int(self.arrays["unknown_map"].shape[0])
 
     def content_hash(self) -> str:
-        """Return the SHA-256 of settings, words and arrays, as config.json records it."""
+        """Return the SHA-256 of settings, words and arrays, as recorded in config.json."""
         settings = repr((sorted(self.config.to_dict().items()), self.words))
         return content_hash(self.arrays, settings.encode())
 
@@ -72,13 +72,13 @@ class SentenceHead:
     arrays: Mapping[str, Array]
 
     def content_hash(self) -> str:
-        """Return the SHA-256 of settings and arrays, as config.json records it."""
+        """Return the SHA-256 of settings and arrays, as recorded in config.json."""
         return content_hash(self.arrays, repr(sorted(self.config.to_dict().items())).encode())
 
     def check(self, model_config: ModelConfig, context_dim: int) -> None:
         """Raise CheckpointError unless the arrays fit the configurations of this head and of its model.
 
-        A head may do without the static vectors of the context layer.
+        A head need not use the static vectors of the context layer.
         """
         projection = self.arrays.get("projection")
         if projection is not None and projection.shape[-1:] == ((self.config.num_heads + 1) * model_config.vector_dim,):
@@ -89,9 +89,9 @@ class SentenceHead:
 def expected_arrays(config: SentenceConfig, model_config: ModelConfig, context_dim: int) -> dict[str, Shape]:
     """Return the shape of every array of a sentence head; `context_dim` is 0 without a context layer.
 
-    The layers are mixed by the softmax of `layer_weights`. `queries` score each word's vector, once per head, to
-    which `rarity` times the logarithm of its weight is added. The pooled vectors of all heads, the maximum and the
-    weighted sum of static vectors, one after the other, are multiplied by `projection`, and `bias` is added.
+    The layers are mixed with the softmax of `layer_weights`. In each head, a word's attention score is the score of
+    its vector for the head's query, plus `rarity` times the logarithm of the word's weight. The pooled vectors of all
+    heads, the maximum and the weighted sum of static vectors are concatenated and mapped by `projection` and `bias`.
     """
     input_dim = model_config.vector_dim
     return {
@@ -104,7 +104,7 @@ def expected_arrays(config: SentenceConfig, model_config: ModelConfig, context_d
 
 
 def _check_arrays(component: str, arrays: Mapping[str, Array], shapes: Mapping[str, Shape]) -> None:
-    """Raise CheckpointError for arrays that are missing, unknown, misshapen, of another type or not finite."""
+    """Raise CheckpointError for arrays that are missing, unknown, not finite or of the wrong shape or type."""
     faults = list_differences({name: array.shape for name, array in arrays.items()}, shapes)
     for name, array in arrays.items():
         if array.dtype != (np.int8 if name == "vectors" else np.float32):

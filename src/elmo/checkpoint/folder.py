@@ -1,9 +1,8 @@
-"""Our own format, a folder: config.json, weights.safetensors, and lists of words with one entry per line.
+"""The model folder, our own format: config.json, weights.safetensors, and word lists with one entry per line.
 
 The lists are vocabulary.txt, word_counts.txt, characters.txt, aliases.txt (a pair of tokens per line) and
-context.txt. A component (see components.py) has its settings in config.json and a safetensors file of its own.
-config.json holds the hash of every other file, so a folder is never taken for a model if its files are of
-different saves.
+context.txt. The settings of a component (see components.py) are in config.json, its arrays in a safetensors file.
+config.json records the hash of every other file, so a folder that mixes files of different saves is rejected.
 """
 
 import hashlib
@@ -38,7 +37,7 @@ def is_model_folder(folder: Path) -> bool:
 
 
 def read_folder(folder: Path) -> Checkpoint:
-    """Open a model folder; the weights are mapped into memory."""
+    """Open a model folder; the weights are memory-mapped."""
     path = folder / CONFIG_FILE
     header = read_json(path)
     if header.get("format") != FORMAT_NAME:
@@ -66,7 +65,9 @@ def read_folder(folder: Path) -> Checkpoint:
         word_counts = tuple(map(int, lists[COUNTS_FILE])) if COUNTS_FILE in lists else None
         aliases = dict(line.split(" ") for line in lists.get(ALIASES_FILE, ()))
     except ValueError as error:
-        raise CheckpointError(f"{folder} has damaged word counts or aliases ({error}); get the model again.") from error
+        raise CheckpointError(
+            f"{folder} has damaged word counts or aliases ({error}); download the model again."
+        ) from error
     return Checkpoint(
         config=ModelConfig.from_dict(header["model"]),
         weights=weights,
@@ -88,10 +89,10 @@ def write_folder(
     storage: Storage = "float32",
     write_more: Callable[[Path], None] | None = None,
 ) -> None:
-    """Write a model folder; at every instant it holds the old model or the new one.
+    """Write a model folder atomically: at any time it holds either the old model or the new one.
 
-    In an existing folder the files of the old model are replaced or removed; other files (also a README.md) stay.
-    `write_more` adds files of its own to a new folder before it is renamed into place.
+    In an existing folder, the files of the old model are replaced or removed; other files, including README.md, stay.
+    `write_more` adds files to a new folder before it is renamed into place.
     """
     with writing_model(checkpoint, folder, FILES) as new:
         _write_files(checkpoint, new, storage)
@@ -113,7 +114,7 @@ def writing_model(checkpoint: Checkpoint, folder: str | Path, replaces: Collecti
         old_card = current_folder(folder) / CARD_FILE
         with replacing_folder(folder, replaces) as new:
             if old_card.is_file():
-                link_or_copy(old_card, new / CARD_FILE)  # what a reader sees must be complete
+                link_or_copy(old_card, new / CARD_FILE)  # the new folder must be complete
             elif checkpoint.card is not None:
                 (new / CARD_FILE).write_bytes(checkpoint.card.encode("utf-8"))
             yield new
@@ -122,7 +123,7 @@ def writing_model(checkpoint: Checkpoint, folder: str | Path, replaces: Collecti
 
 
 def check_hashes(folder: Path, checkpoint: Checkpoint, weights_hash: str) -> None:
-    """Compare the hashes of what was read with the recorded ones, if a folder is in our format.
+    """Compare the hashes of an opened model with those recorded in its folder, if that is in our format.
 
     `weights_hash` is the content hash of the weights.
     """
@@ -151,7 +152,7 @@ def _read_list(path: Path, recorded_hash: object) -> tuple[str, ...]:
     entries, sha256 = read_lines(path)
     if sha256 != recorded_hash:
         raise CheckpointError(
-            f"{path} does not belong to the {CONFIG_FILE} beside it (its SHA-256 is {sha256}, but {recorded_hash} was "
+            f"{path} does not belong to the {CONFIG_FILE} next to it (its SHA-256 is {sha256}, but {recorded_hash} was "
             "recorded); save or copy the model again."
         )
     return tuple(entries)
@@ -159,12 +160,12 @@ def _read_list(path: Path, recorded_hash: object) -> tuple[str, ...]:
 
 def _read_component(folder: Path, header: Mapping[str, Any], name: str) -> tuple[Any, dict[str, Array]]:
     """Return the settings and the arrays of a component."""
-    described = header[name]
-    if not isinstance(described, dict) or set(described) != {"content_hash", "settings"}:
+    entry = header[name]
+    if not isinstance(entry, dict) or set(entry) != {"content_hash", "settings"}:
         raise CheckpointError(
-            f"{folder / CONFIG_FILE} has the {name} {described!r:.80}; settings and content_hash were expected."
+            f"{folder / CONFIG_FILE} has the {name} {entry!r:.80}; settings and content_hash were expected."
         )
-    return described["settings"], _read_arrays(folder / f"{name}.safetensors", described["content_hash"])
+    return entry["settings"], _read_arrays(folder / f"{name}.safetensors", entry["content_hash"])
 
 
 def _read_arrays(path: Path, recorded_hash: object) -> dict[str, Array]:
@@ -179,10 +180,10 @@ def _read_arrays(path: Path, recorded_hash: object) -> dict[str, Array]:
 
 def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None:
     stored = store(checkpoint.weights, storage)
-    weights_hash = content_hash(StoredWeights(stored))  # of what a reader gets
+    weights_hash = content_hash(StoredWeights(stored))  # of the weights after rounding
     header: dict[str, Any] = {
         "format": FORMAT_NAME,
-        "model_type": "elmo",  # by which transformers' Auto classes know the folder
+        "model_type": "elmo",  # transformers' Auto classes recognize the folder by it
         "version": FORMAT_VERSION,
         "content_hash": weights_hash,
         "origin": dict(checkpoint.origin),
@@ -202,13 +203,13 @@ def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None
 
 
 def list_components(checkpoint: Checkpoint) -> dict[str, ContextLayer | SentenceHead]:
-    """Return the components that a model has, by their name in config.json."""
+    """Return the components of a model by their names in config.json."""
     components = {"context": checkpoint.context, "sentence": checkpoint.sentence}
     return {name: component for name, component in components.items() if component is not None}
 
 
 def list_entries(checkpoint: Checkpoint) -> dict[str, Iterable[str]]:
-    """Return the lists of words and characters that a model has, by the name of their file."""
+    """Return the word and character lists of a model by their file names."""
     context, counts = checkpoint.context, checkpoint.word_counts
     lists = {
         CONTEXT_WORDS_FILE: None if context is None else context.words,

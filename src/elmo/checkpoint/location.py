@@ -1,4 +1,4 @@
-"""Paths as users give them, and the small files of a model; CheckpointError for what cannot be read."""
+"""Paths given by users, and the small files of a model; CheckpointError for a file that cannot be read."""
 
 import gzip
 import hashlib
@@ -13,26 +13,26 @@ from elmo.errors import CheckpointError
 from elmo.text.vocabulary import parse_lines
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
-# Compressed content may always expand to this size, or to this multiple of its own: weights hardly compress.
+# Compressed content may expand to this size, or to this multiple of the compressed size: weights hardly compress.
 _ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION = 64 << 20, 20
 
 
 def cache_folder() -> Path:
-    """Return the one cache root: `$ELMO_CACHE`, or `modern-elmo` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    """Return the root of the cache: `$ELMO_CACHE`, or `modern-elmo` in `$XDG_CACHE_HOME` or `~/.cache`."""
     if chosen := os.environ.get("ELMO_CACHE"):
         return Path(chosen).expanduser()
     caches = os.environ.get("XDG_CACHE_HOME")
     return (Path(caches) if caches else Path.home() / ".cache") / "modern-elmo"
 
 
-def as_path(value: object, what: str) -> Path:
-    """Return the path that the argument `what` names, with `~` expanded."""
+def as_path(value: object, subject: str) -> Path:
+    """Return a path with `~` expanded; CheckpointError, whose message begins with `subject`, if it is not a path."""
     try:
         if isinstance(value, str | Path) and value != "" and "\0" not in str(value):
             return Path(value).expanduser()
     except RuntimeError as error:
-        raise CheckpointError(f"{what} is {str(value)!r}, but {error}; give the whole path.") from error
-    raise CheckpointError(f"{what} is {value!r:.80}; give the path of a file or folder, as a string or a Path.")
+        raise CheckpointError(f"{subject} is {str(value)!r}, but {error}; give the whole path.") from error
+    raise CheckpointError(f"{subject} is {value!r:.80}; give the path of a file or folder, as a string or a Path.")
 
 
 def read_file(path: Path) -> bytes:
@@ -45,17 +45,17 @@ def read_file(path: Path) -> bytes:
 
 
 def check_file(path: Path) -> None:
-    """Raise CheckpointError for a pipe or a device, which could block for ever or have no end."""
+    """Raise CheckpointError for a pipe or a device, which could block forever or never end."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise CheckpointError(f"{path} is a pipe or a device; a file was expected.")
 
 
-def check_expansion(num_bytes: int, num_packed_bytes: int, what: object) -> None:
-    """Raise CheckpointError for content that expands to many times its size."""
-    if num_bytes > max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * num_packed_bytes):
+def check_expansion(num_bytes: int, num_compressed_bytes: int, subject: object) -> None:
+    """Raise CheckpointError for content that expands to many times its compressed size."""
+    if num_bytes > max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * num_compressed_bytes):
         raise CheckpointError(
-            f"{what} has {num_packed_bytes:,} bytes that would expand to {num_bytes:,} or more; no model compresses "
-            "like that, so it was not opened."
+            f"{subject} has {num_compressed_bytes:,} bytes that would expand to {num_bytes:,} or more; no model "
+            "compresses like that, so it was not opened."
         )
 
 
@@ -72,20 +72,20 @@ def read_json(path: Path) -> dict[str, Any]:
 
 def read_lines(path: Path) -> tuple[list[str], str]:
     """Read a UTF-8 list of words or characters, one per line, plain or gzipped; return it with the file's SHA-256."""
-    packed = read_file(path)
+    stored = read_file(path)
     try:
-        content = packed
+        content = stored
         if path.name.endswith(".gz"):
-            most = max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * len(packed))
-            content = gzip.GzipFile(fileobj=io.BytesIO(packed)).read(most + 1)
-            check_expansion(len(content), len(packed), path)
-        return parse_lines(content), hashlib.sha256(packed).hexdigest()
+            max_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * len(stored))
+            content = gzip.GzipFile(fileobj=io.BytesIO(stored)).read(max_bytes + 1)
+            check_expansion(len(content), len(stored), path)
+        return parse_lines(content), hashlib.sha256(stored).hexdigest()
     except (OSError, EOFError, zlib.error) as error:
-        raise CheckpointError(f"{path} is damaged: {error}; get it again.") from error
+        raise CheckpointError(f"{path} is damaged: {error}; download it again.") from error
     except UnicodeDecodeError as error:
         raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
 
 
 def unreadable(path: Path, error: OSError) -> CheckpointError:
-    """Return the error for a file that the system does not let us read."""
+    """Return the error for a file that the operating system fails to read."""
     return CheckpointError(f"{path} could not be read: {error.strerror or error}.")

@@ -1,6 +1,6 @@
-"""Open a model, whatever its format: found by source.py, recognized here, read by folder.py and formats/.
+"""Open a model of any format: source.py locates it, this module detects its format, folder.py and formats/ read it.
 
-Which format a folder is: ours, then ELMoForManyLangs, then HDF5, then a TensorFlow checkpoint.
+A folder is tested for our own format first, then for ELMoForManyLangs, HDF5 and a TensorFlow checkpoint.
 """
 
 import lzma
@@ -24,10 +24,10 @@ from elmo.errors import CheckpointError
 from elmo.files.durable import current_folder
 
 Format = Literal["elmo", "manylangs", "hdf5", "tensorflow"]
-# What zipfile raises for damaged or encrypted content, apart from OSError.
+# Exceptions that zipfile raises for damaged or encrypted archives, apart from OSError.
 _ARCHIVE_DAMAGE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, LookupError, RuntimeError, ValueError)
-_NOT_OURS = "__MACOSX"  # added to archives by macOS
-_MAX_ENTRIES, _MAX_DEPTH = 10_000, 50  # of an archive
+_MACOS_FOLDER = "__MACOSX"  # added to archives by macOS
+_MAX_ENTRIES, _MAX_DEPTH = 10_000, 50  # limits for an archive
 
 
 def open_checkpoint(
@@ -37,7 +37,7 @@ def open_checkpoint(
     revision: str | None = None,
     local_files_only: bool = False,
 ) -> Checkpoint:
-    """Open a model from wherever it is; see Elmo.from_pretrained for the arguments."""
+    """Open a model; see Elmo.from_pretrained for the arguments."""
     if format is not None and format not in get_args(Format):
         raise CheckpointError(f"The format {format!r} is unknown; choose one of {', '.join(get_args(Format))}.")
     path = find_model(source, revision=revision, local_files_only=local_files_only)
@@ -60,7 +60,7 @@ def open_checkpoint(
 
 
 def recognize(path: Path) -> Format | None:
-    """Return the format of the model in a folder, or of a file; None for a folder without a model."""
+    """Return the format of a model file or folder; None for a folder without a model."""
     if not path.is_dir():
         return "hdf5" if path.suffix in HDF5_SUFFIXES or hdf5.is_hdf5(path) else "tensorflow"
     if is_model_folder(path):
@@ -74,7 +74,7 @@ def recognize(path: Path) -> Format | None:
 
 
 def is_archive(path: Path) -> bool:
-    """Return whether a path is a zip archive, by its content; a damaged one is recognized by its name."""
+    """Return whether a path is a zip archive, judged by its content or, if it is damaged, by its name."""
     if not path.is_file() or path.suffix in HDF5_SUFFIXES:
         return False
     return path.suffix.lower() == ".zip" or zipfile.is_zipfile(path)
@@ -82,7 +82,7 @@ def is_archive(path: Path) -> bool:
 
 @contextmanager
 def _unpack(path: Path) -> Iterator[Path]:
-    """Yield the only folder of an archive that holds a model, or its top if none does, while it is being read."""
+    """Unpack an archive temporarily, and yield the one folder with a model, or the top folder if there is none."""
     with TemporaryDirectory(prefix="elmo-", ignore_cleanup_errors=True) as temporary:
         top = Path(temporary) / path.name
         try:
@@ -90,9 +90,9 @@ def _unpack(path: Path) -> Iterator[Path]:
                 _check_entries(archive.infolist(), path)
                 archive.extractall(top)
         except _ARCHIVE_DAMAGE as error:
-            raise CheckpointError(f"{path} is not a complete zip archive: {error}; get it again.") from error
+            raise CheckpointError(f"{path} is not a complete zip archive: {error}; download it again.") from error
         folders = [top, *(entry for entry in sorted(top.rglob("*")) if entry.is_dir())]
-        models = [folder for folder in folders if _NOT_OURS not in folder.parts and recognize(folder)]
+        models = [folder for folder in folders if _MACOS_FOLDER not in folder.parts and recognize(folder)]
         if len(models) > 1:
             names = " and ".join(folder.name for folder in models[:3])
             raise CheckpointError(f"{path} holds several models ({names}); unpack it and give the path of one.")
@@ -131,33 +131,31 @@ def _read(path: Path, format: Format | None) -> Checkpoint:
             files = [entry for entry in folder.iterdir() if entry.name.endswith(HDF5_SUFFIXES)]
             if len(files) > 1:
                 files = [entry for entry in files if hdf5.holds_weights(entry)]
-            weights = _only(files, "HDF5 files with weights", folder)
+            weights = _require_one(files, "HDF5 files with weights", folder)
         checkpoint = hdf5.read_hdf5(_find_options(folder, weights), weights)
     else:
         prefix = tensorflow.find_prefix(path)
         checkpoint = tensorflow.read_tensorflow(prefix, _find_options(folder, prefix))
     card = read_card(folder / CARD_FILE)
-    # A README.md without front matter may be about anything.
+    # Without front matter, README.md may not be a model card.
     return replace(checkpoint, card=card) if card is not None and card.startswith("---\n") else checkpoint
 
 
 def _find_options(folder: Path, weights: Path) -> Path:
     files = [entry for entry in folder.iterdir() if entry.name.endswith("options.json")]
     if not files:
-        raise CheckpointError(
-            f"{weights} has no options.json beside it; put the one that belongs to the weights there."
-        )
+        raise CheckpointError(f"{weights} has no options.json next to it; put the options file of these weights there.")
     if len(files) > 1:
         # elmo_X_weights.hdf5 belongs to elmo_X_options.json.
-        own_name = re.sub(r"weights\.(hdf5|h5)$", "options.json", weights.name)
-        files = [entry for entry in files if entry.name == own_name] or files
-    return _only(files, "options files", folder)
+        options_name = re.sub(r"weights\.(hdf5|h5)$", "options.json", weights.name)
+        files = [entry for entry in files if entry.name == options_name] or files
+    return _require_one(files, "options files", folder)
 
 
-def _only(files: list[Path], what: str, folder: Path) -> Path:
+def _require_one(files: list[Path], description: str, folder: Path) -> Path:
     if len(files) == 1:
         return files[0]
     if not files:
-        raise CheckpointError(f"{folder} has no {what}; give the path of the .hdf5 file.")
+        raise CheckpointError(f"{folder} has no {description}; give the path of the .hdf5 file.")
     names = " and ".join(sorted(entry.name for entry in files))
-    raise CheckpointError(f"{folder} has several {what}, {names}; keep one, or give the path of the .hdf5 file.")
+    raise CheckpointError(f"{folder} has several {description}, {names}; keep one, or give the path of the .hdf5 file.")

@@ -1,4 +1,4 @@
-"""A configuration -> the name and shape of every weight of the network; elmo.nn builds the same names."""
+"""The names and shapes of a network's weights, derived from its configuration; elmo.nn uses the same names."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from elmo.config import ModelConfig, TransformerConfig
 
 Shape = tuple[int, ...]
 DIRECTIONS = ("left_to_right", "right_to_left")
-_INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input through
+_INITIAL_GATE_BIAS = -2.0  # a new highway layer carries most of its input through
 
 
 def expected_shapes(config: ModelConfig) -> dict[str, Shape]:
@@ -68,23 +68,23 @@ def _list_norm(name: str, dim: int) -> Iterator[tuple[str, Shape]]:
 
 
 def draw_weights(config: ModelConfig, *, seed: int) -> dict[str, npt.NDArray[np.float32]]:
-    """Return random weights by name, the same for the same seed, drawn as the modules of nn/ draw theirs."""
+    """Initialize weights at random, from the same distributions as the modules of elmo.nn."""
     generator = np.random.default_rng(seed)
     return {
-        name: _draw(name, shape, config, generator).astype(np.float32)
+        name: _draw_weight(name, shape, config, generator).astype(np.float32)
         for name, shape in expected_shapes(config).items()
     }
 
 
-def _draw(
+def _draw_weight(
     name: str, shape: tuple[int, ...], config: ModelConfig, generator: "np.random.Generator"
 ) -> npt.NDArray[np.float64]:
-    *_, module, last = name.split(".")
-    if last == "bias":
+    *_, module, leaf = name.split(".")
+    if leaf == "bias":
         return np.full(shape, _INITIAL_GATE_BIAS if module == "gate" else 0.0)
     if module.endswith("norm"):
         return np.ones(shape)
-    if last in ("input_weight", "state_weight", "projection_weight"):
+    if leaf in ("input_weight", "state_weight", "projection_weight"):
         bound = (6 / sum(shape)) ** 0.5  # Glorot
         return generator.uniform(-bound, bound, shape)
     if name == "tokens.characters.embedding.weight":
@@ -92,6 +92,6 @@ def _draw(
     if ".convolutions." in name and config.characters and config.characters.activation == "relu":
         return generator.uniform(-0.05, 0.05, shape)
     num_inputs = float(np.prod(shape[1:]))
-    if module in ("attention_output", "contract"):  # each block adds twice to the stream
+    if module in ("attention_output", "contract"):  # each block adds to the residual stream twice
         num_inputs *= 2 * config.encoder.num_layers
     return generator.normal(0, num_inputs**-0.5, shape)

@@ -1,8 +1,8 @@
-"""The name of a model -> the folder or file that holds it: a path, a training run, an installed or official model,
-or a hub id. Nothing is opened here; models that are not on this machine are downloaded first.
+"""Resolve a model's name to a file or folder: a path, a training run, an installed or official model, or a hub id.
 
-The environment variable ELMO_MIRROR replaces the address of the four models that AI2 published. From the
-hub only model files are transferred: a training state or a corpus beside them is not.
+Models that are not on this machine are downloaded; no model is opened here. The environment variable ELMO_MIRROR
+replaces the base address of the four models that AI2 published. From the hub, only the files of a model are
+downloaded, not training states or corpora in the same repository.
 """
 
 import os
@@ -16,16 +16,16 @@ from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, cache_folder, unrea
 from elmo.errors import CheckpointError, first_line
 from elmo.text.units import main_script
 
-# The models that are part of the package, each a folder of its name.
+# The models included in the package, one folder each.
 MODELS_FOLDER = Path(__file__).parent.parent / "models"
 DEFAULT_NAME = "en-small"
 DEFAULT_MODEL = MODELS_FOLDER / DEFAULT_NAME
 MODELS_BY_SCRIPT = {"Han": "zh-small", "Latin": "en-small"}
 _FILE_SUFFIXES = (*HDF5_SUFFIXES, ".zip", ".json", ".index")
-# The folder of a training run.
+# Names in the folder of a training run.
 RUN_FILE, CHECKPOINTS = "run.json", "checkpoints"
 _CHECKPOINT_NAME = re.compile(r"update-\d{8,}")
-# The path of the options and of the weights of each model that AI2 published, below the base address.
+# Paths of the options and weights of the models that AI2 published, relative to the base address.
 OFFICIAL = {
     alias: (f"{stem}/elmo_{stem}_options.json", f"{stem}/elmo_{stem}_weights.hdf5")
     for alias, stem in {
@@ -36,7 +36,7 @@ OFFICIAL = {
     }.items()
 }
 BASE_ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo/"
-# The forms in which the same storage bucket has been quoted over the years.
+# Every published form of the storage bucket's address.
 _PUBLISHED_ADDRESS = re.compile(
     r"https?://(?:allennlp\.s3(?:[.-]us-west-2)?\.amazonaws\.com|s3(?:[.-]us-west-2)?\.amazonaws\.com/allennlp)"
     r"/models/elmo/(?P<path>[^?#]+)"
@@ -48,31 +48,31 @@ MODEL_FILES = (
     *FILES, CARD_FILE,
     "*.hdf5", "vocab*.txt", "vocab*.txt.gz",  # bilm-tf and NLPL; their options are *.json
     "char.dic", "word.dic", "token_embedder.pkl", "encoder.pkl", "classifier.pkl",  # ELMoForManyLangs
-    "*.json",  # the latter's settings file has any name
+    "*.json",  # ELMoForManyLangs does not fix the name of its settings file
     "checkpoint", "*.index", "*.data-*-of-*",  # TensorFlow
 )  # fmt: skip
-# A model is at the top of its repository; `*` in the patterns above would cross folders.
+# Excludes subfolders: `*` in the patterns above also matches slashes.
 _NESTED_FILES = ["*/*"]
 
 
 def installed_models() -> dict[str, Path]:
-    """Return the folders of the models of the package by name."""
+    """Return the folders of the models included in the package, by name."""
     return {path.parent.name: path.parent for path in sorted(MODELS_FOLDER.glob("*/config.json"))}
 
 
 def list_models() -> list[str]:
-    """Return the names of models that can be opened: those that are installed, then those that are downloaded."""
+    """Return the names of the installed models, followed by those of the official models, which are downloaded."""
     return [*installed_models(), *OFFICIAL]
 
 
 def choose_model(texts: Iterable[str]) -> str | None:
-    """Return the installed model for the main script of some texts; None if that is the default one."""
+    """Return the installed model for the main script of the texts; None stands for the default model."""
     name = MODELS_BY_SCRIPT.get(main_script(texts) or "")
     return None if name == DEFAULT_NAME else name
 
 
 def find_model(source: str | Path, *, revision: str | None = None, local_files_only: bool = False) -> Path:
-    """Return where a model is on disk, downloaded first if it is named by an alias or a hub id."""
+    """Return the local path of a model; an official model or a hub id is downloaded first."""
     path = as_path(source, "The model")
     name = str(source)
     try:
@@ -82,7 +82,7 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
         raise unreadable(path, error) from error
     if revision is not None and (is_local or name in installed_models() or name in OFFICIAL):
         raise CheckpointError(
-            f"revision was given, but {name!r} is not a model of the hub, which alone has revisions; leave it out."
+            f"revision was given, but {name!r} is not a hub model, and only hub models have revisions; leave it out."
         )
     if is_local:
         return last_checkpoint(path) if is_run else path
@@ -118,7 +118,7 @@ def list_checkpoints(run: Path) -> list[Path]:
 
 
 def checkpoint_folder(run: Path, num_updates: int) -> Path:
-    """Return where the checkpoint after `num_updates` updates is stored."""
+    """Return the folder of the checkpoint after `num_updates` updates."""
     return run / CHECKPOINTS / f"update-{num_updates:08d}"
 
 
@@ -126,19 +126,19 @@ def checkpoint_folder(run: Path, num_updates: int) -> Path:
 
 
 def fetch_official(alias: str, *, local_files_only: bool = False) -> Path:
-    """Download an official model unless the cache has it, and return the folder with its two files."""
+    """Download an official model unless it is cached, and return the folder of its two files."""
     from elmo.checkpoint.download import fetch_url  # here, because filelock loads slowly
 
     folder = f"official/{alias}"
     base = (os.environ.get("ELMO_MIRROR") or BASE_ADDRESS).rstrip("/") + "/"
-    # The options first: a wrong address shows before hundreds of megabytes are downloaded.
+    # Options first, so that a wrong address fails before the large download.
     for path in OFFICIAL[alias]:
         fetch_url(base + path, folder=folder, local_files_only=local_files_only)
     return cache_folder() / folder
 
 
 def official_alias_of(url: str) -> str | None:
-    """Return the official model that a public address of its options, weights or TF-Hub page belongs to."""
+    """Return the alias of the official model at a public URL (its options, weights or TF-Hub page), or None."""
     if _TFHUB_ADDRESS.fullmatch(url):
         return "original"  # the TensorFlow module has the weights of the original model
     published = _PUBLISHED_ADDRESS.fullmatch(url)
@@ -163,7 +163,7 @@ def fetch_from_hub(
     patterns: dict[str, Any] = {"allow_patterns": list(MODEL_FILES), "ignore_patterns": _NESTED_FILES}
     try:
         folder = Path(snapshot_download(repo_id, revision=revision, local_files_only=local_files_only, **patterns))
-    except Exception as error:  # its transport errors come from another library in each of its versions
+    except Exception as error:  # network exceptions depend on the huggingface_hub version
         at = "" if revision is None else f" at revision {revision!r}"
         advice = "allow the download once" if local_files_only else "log in with `hf auth login` if it is private"
         raise CheckpointError(
@@ -172,16 +172,16 @@ def fetch_from_hub(
         ) from error
     if not folder.is_dir():
         raise CheckpointError(
-            f"The hub repository {repo_id!r} holds no model file at its top; expected config.json and "
+            f"The hub repository {repo_id!r} has no model files at its top level; expected config.json and "
             "weights.safetensors, or a published ELMo's files: check the name."
         )
     return folder
 
 
 def push_folder(folder: Path, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
-    """Upload a model folder to a hub repository, created if necessary, and return its address.
+    """Upload a model folder to a hub repository, which is created if necessary, and return the URL of the repository.
 
-    Raises CheckpointError when the hub refuses it.
+    Raises CheckpointError if the upload fails.
     """
     from huggingface_hub import HfApi
 

@@ -1,6 +1,6 @@
 """Named arrays in a safetensors file, mapped into memory for reading.
 
-Opening a file reads its header only; the numbers are loaded by the system when they are used.
+Opening a file reads only its header; the operating system loads the data on first access.
 """
 
 import json
@@ -21,15 +21,15 @@ from elmo.errors import CheckpointError
 Array = npt.NDArray[Any]
 _DTYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I8": "|i1", "U8": "|u1"}
 _METADATA = "__metadata__"
-_DELETES_MAPPED_FILES = os.name != "nt"
+_CAN_DELETE_MAPPED_FILES = os.name != "nt"
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return the read-only arrays of a file by name, and its metadata; CheckpointError for any damage."""
+    """Return the read-only arrays of a file by name, and its metadata; CheckpointError if it is damaged."""
     try:
         check_file(path)
         with path.open("rb") as file:
-            if not _DELETES_MAPPED_FILES and Path(tempfile.gettempdir()) in path.parents:
+            if not _CAN_DELETE_MAPPED_FILES and Path(tempfile.gettempdir()) in path.parents:
                 return _parse(memoryview(file.read()))  # an unpacked archive, which is deleted after reading
             return _parse(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     except OSError as error:
@@ -49,7 +49,7 @@ def _parse(content: memoryview) -> tuple[dict[str, Array], dict[str, str]]:
         begin, stop = entry["data_offsets"]
         dtype, shape = np.dtype(_DTYPES[entry["dtype"]]), tuple(entry["shape"])
         if begin != end or stop - begin != math.prod(shape) * dtype.itemsize or start + stop > len(content):
-            raise ValueError(f"{name} does not have the bytes that its shape {shape} needs")
+            raise ValueError(f"{name} does not have the number of bytes of its shape {shape}")
         arrays[name] = _view(content[start + begin : start + stop], dtype, shape)
         end = stop
     if start + end != len(content):
@@ -66,7 +66,7 @@ def _view(content: memoryview, dtype: np.dtype[Any], shape: tuple[int, ...]) -> 
 
 def write_tensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
     """Write arrays by name."""
-    from safetensors.numpy import save  # here, because it loads slowly
+    from safetensors.numpy import save  # imported here because it loads slowly
 
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, dict(metadata))
     path.write_bytes(content)

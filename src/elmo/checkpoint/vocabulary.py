@@ -1,4 +1,4 @@
-"""A model -> the same model with another vocabulary, without training."""
+"""Change the vocabulary of a model without training."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,32 +7,32 @@ from dataclasses import replace
 import numpy as np
 
 from elmo.checkpoint.card import derived_card
-from elmo.checkpoint.checkpoint import Checkpoint, name_words
+from elmo.checkpoint.checkpoint import Checkpoint, build_vocabulary
 from elmo.checkpoint.weights import list_some
 from elmo.errors import InputError
 from elmo.text.vocabulary import Vocabulary
 
 _SOFTMAXES = ("softmax", "right_to_left_softmax")
 _EMBEDDING = "tokens.words.weight"
-_COUNTED_WORDS = 10**9  # of the text that the counts of a changed vocabulary stand for
+_COUNTED_WORDS = 10**9  # nominal size of the text that the new word counts refer to
 
 
 def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoint:
     """Return the model with `words` as its vocabulary, special words included.
 
-    Words of both lists keep their rows bit for bit. A new word's row of the softmax is the mean of the rows of the
-    old ordinary words, so in any context it is as likely as they are in the geometric mean: N new words beside M
-    old ones divide no old word's probability by more than 1 + N / M. In a model that reads whole words, a new word
-    is read as the unknown one was, so no vector changes before further training.
+    Words in both vocabularies keep their rows bit for bit. The softmax row of a new word is the mean row of the old
+    ordinary words, so in every context its probability is the geometric mean of theirs: adding N words to M divides
+    the probability of an old word by at most 1 + N / M. In a word-level model, a new word starts with the embedding
+    of the unknown word, so no vector changes before further training.
     """
     old, config = require_vocabulary(checkpoint), checkpoint.config
-    if missing := name_words(words, config).missing_special_words():
+    if missing := build_vocabulary(words, config).missing_special_words():
         raise InputError(f"The new vocabulary lacks {', '.join(missing)}; every vocabulary needs its special words.")
     invalid = [repr(word) for word, count in Counter(words).items() if count > 1 or "\n" in word]
     if invalid:
-        raise InputError(f"The new vocabulary has words twice or with a line break: {list_some(invalid)}.")
-    numbers = {word: number for number, word in enumerate(old.words)}
-    rows = np.array([numbers.get(word, -1) for word in words])  # (V,): the old row of each new word
+        raise InputError(f"The new vocabulary has words that are repeated or have a line break: {list_some(invalid)}.")
+    old_ids = {word: number for number, word in enumerate(old.words)}
+    rows = np.array([old_ids.get(word, -1) for word in words])  # (V,): the old row of each word, -1 for a new word
     is_new = rows < 0
     special = {old.begin, old.end, old.unknown}
     ordinary = np.array([word not in special for word in old.words])
@@ -45,8 +45,8 @@ def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoin
             weights[name] = table[rows]
             weights[name][is_new] = table[ordinary].mean(axis=0)
     if _EMBEDDING in weights:
-        weights[_EMBEDDING] = weights[_EMBEDDING][np.where(is_new, numbers[old.unknown], rows)]
-    # A new word is as frequent as the old ones in the geometric mean.
+        weights[_EMBEDDING] = weights[_EMBEDDING][np.where(is_new, old_ids[old.unknown], rows)]
+    # The frequency of a new word is the geometric mean of the old ordinary words' frequencies.
     frequencies = old.log_frequencies()
     frequencies = np.where(is_new, frequencies[ordinary].mean(), frequencies[rows])
     return replace(
@@ -64,7 +64,7 @@ def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoin
 
 
 def require_vocabulary(checkpoint: Checkpoint) -> Vocabulary:
-    """Return the words that a model's weights are about; InputError if it has none."""
+    """Return the vocabulary of a model's softmax or word embedding; InputError if it has neither."""
     vocabulary = checkpoint.make_vocabulary()
     if vocabulary is None or (checkpoint.config.softmax is None and checkpoint.config.words is None):
         raise InputError(

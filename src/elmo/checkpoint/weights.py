@@ -1,7 +1,7 @@
-"""The weights of a model: float32 arrays by name, from whatever type they are stored in.
+"""The weights of a model: float32 arrays by name, which may be stored as float16 or int8.
 
-A weight that is stored as float16 or int8 is converted when it is asked for, so opening a model costs nothing
-for the weights that are not used. Each weight is checked for NaN, infinity and overflow at its first use.
+A stored weight is converted on access, so opening a model costs nothing for weights that are not used. Each weight
+is checked for NaN, infinity and overflow on first access.
 """
 
 import hashlib
@@ -18,19 +18,19 @@ from elmo.kernels.int8 import quantize_rows
 
 Float32: TypeAlias = npt.NDArray[np.float32]
 Weights: TypeAlias = Mapping[str, Float32]
-# How weights are stored: as they are, in float16, or "compact": float16 with the softmax in int8.
+# Storage types of the weights; "compact" is float16 with the softmax in int8.
 Storage: TypeAlias = Literal["float32", "float16", "compact"]
 _LARGEST_WEIGHT = 1e6  # products of larger ones overflow; trained weights stay far below
 _MAX_NAMES = 5
 _SOFTMAX_WEIGHT = "softmax.weight"
-_SCALE = ".scale"  # ends the name of the array with the scale of each row of an 8-bit matrix
+_SCALE = ".scale"  # suffix of the name of the row scales of an int8 matrix
 _FLOAT32, _FLOAT16, _INT8 = np.dtype(np.float32), np.dtype(np.float16), np.dtype(np.int8)
 
 
 class StoredWeights(Mapping[str, Float32]):
-    """Weights as they are in a file, converted to float32 when they are asked for.
+    """Weights in their storage types, converted to float32 on access.
 
-    A converted weight is shared by all who hold it, and freed when nobody does.
+    A converted weight is shared, and freed when it is no longer referenced.
     """
 
     def __init__(self, stored: Mapping[str, Array]) -> None:
@@ -39,10 +39,10 @@ class StoredWeights(Mapping[str, Float32]):
         self.shapes = {name: array.shape for name, array in stored.items() if name not in scales}
         self._converted: WeakValueDictionary[str, Float32] = WeakValueDictionary()
         self._checked: set[str] = set()
-        faults = [f"{name} is {stored[name].dtype}" for name in self.shapes if not self._is_readable(name)]
+        faults = [f"{name} is {stored[name].dtype}" for name in self.shapes if not self._is_supported(name)]
         if faults:
             raise CheckpointError(
-                f"The weights must be float32, float16, or int8 with the scale of each row, but "
+                f"The weights must be float32, float16, or int8 with one scale per row, but "
                 f"{list_some(faults)}; convert them, or save the model as it was before quantization."
             )
 
@@ -63,27 +63,27 @@ class StoredWeights(Mapping[str, Float32]):
     def __len__(self) -> int:
         return len(self.shapes)
 
-    def __contains__(self, name: object) -> bool:  # without it, the test would load the weight
+    def __contains__(self, name: object) -> bool:  # Mapping's own test would load the weight
         return name in self.shapes
 
     def __deepcopy__(self, memo: object) -> "StoredWeights":
-        return self  # nothing in it changes
+        return self  # immutable
 
     def __reduce__(self) -> tuple[Any, ...]:
         return StoredWeights, (self._stored,)
 
     @property
     def stored(self) -> Mapping[str, Array]:
-        """The arrays as they are in the file, with the scales of the int8 ones."""
+        """The arrays in their storage types, including the scales of int8 matrices."""
         return self._stored
 
     @property
     def storage(self) -> Storage:
-        """How the weights are stored."""
+        """The storage type of the weights."""
         dtypes = {array.dtype for array in self._stored.values()}
         return "compact" if _INT8 in dtypes else "float16" if _FLOAT16 in dtypes else "float32"
 
-    def _is_readable(self, name: str) -> bool:
+    def _is_supported(self, name: str) -> bool:
         array = self._stored[name]
         if array.dtype == _INT8:
             scale = self._stored.get(name + _SCALE)
@@ -103,7 +103,7 @@ class StoredWeights(Mapping[str, Float32]):
 
 
 def list_differences(shapes: Mapping[str, tuple[int, ...]], expected: Mapping[str, tuple[int, ...]]) -> list[str]:
-    """Return what is missing, unknown or of another shape than expected, one phrase each."""
+    """Return a phrase for each weight that is missing, unknown or of the wrong shape."""
     faults = [f"{name} is missing" for name in expected if name not in shapes]
     faults += [f"{name} is not part of the model" for name in shapes if name not in expected]
     return faults + [
@@ -114,18 +114,18 @@ def list_differences(shapes: Mapping[str, tuple[int, ...]], expected: Mapping[st
 
 
 def check_finite(weights: Mapping[str, Array], subject: str = "The weights have") -> None:
-    """Raise CheckpointError for weights that are NaN or infinite, or so large that vectors would be."""
+    """Raise CheckpointError for weights that are NaN or infinite, or so large that vectors would overflow."""
     faults, reason = [], ""
     for name, weight in weights.items():
         if weight.size == 0 or weight.dtype.kind != "f":
             continue
-        largest = float(max(weight.max(), -weight.min()))  # NaN wherever one is NaN
+        largest = float(max(weight.max(), -weight.min()))  # NaN if any weight is NaN
         if not np.isfinite(largest):
             faults.append(name)
             reason = reason or "NaN or infinite values"
         elif largest > _LARGEST_WEIGHT:
             faults.append(name)
-            reason = reason or f"values up to {largest:.3g}, with which vectors overflow,"
+            reason = reason or f"values up to {largest:.3g}, which make vectors overflow,"
     if faults:
         raise CheckpointError(
             f"{subject} {reason} in {list_some(faults)}; the file is damaged or its training had diverged, "
@@ -139,9 +139,9 @@ def shapes_of(weights: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
 
 
 def content_hash(arrays: Mapping[str, Array], prefix: bytes = b"") -> str:
-    """Return the SHA-256 of the bytes `prefix` and of arrays by name, shape, type and bytes, as files record it.
+    """Return the SHA-256 of `prefix` and the names, shapes, types and bytes of arrays, as recorded in files.
 
-    `fingerprint` is the hash of what a model's vectors depend on, which is another one.
+    Checkpoint.fingerprint is a different hash, which covers everything that determines the layers.
     """
     digest = hashlib.sha256(prefix)
     for name in sorted(arrays):
@@ -152,12 +152,12 @@ def content_hash(arrays: Mapping[str, Array], prefix: bytes = b"") -> str:
 
 
 def describe_type(array: Array) -> str:
-    """Return the shape and type of an array as hashes spell it."""
-    return f"{array.shape} torch.{array.dtype.name}"  # recorded hashes were first made of tensors
+    """Return the shape and type of an array as text for a hash."""
+    return f"{array.shape} torch.{array.dtype.name}"  # the first recorded hashes were computed from torch tensors
 
 
 def store(weights: Weights, storage: Storage) -> dict[str, Array]:
-    """Return the arrays to write for weights in float32."""
+    """Convert float32 weights to the arrays of a storage type."""
     if storage not in get_args(Storage):
         raise CheckpointError(f"storage is {storage!r}; weights are stored as one of {', '.join(get_args(Storage))}.")
     if storage == "float32":
@@ -180,6 +180,6 @@ def store(weights: Weights, storage: Storage) -> dict[str, Array]:
 
 
 def list_some(phrases: list[str]) -> str:
-    """Join phrases for a message, cut to the first few."""
-    more = len(phrases) - _MAX_NAMES
-    return "; ".join(phrases[:_MAX_NAMES]) + (f"; and {more} more" if more > 0 else "")
+    """Join the first few phrases for a message."""
+    num_more = len(phrases) - _MAX_NAMES
+    return "; ".join(phrases[:_MAX_NAMES]) + (f"; and {num_more} more" if num_more > 0 else "")

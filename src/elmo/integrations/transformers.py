@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from elmo.checkpoint.checkpoint import Checkpoint, make_indexer, name_words
+from elmo.checkpoint.checkpoint import Checkpoint, build_vocabulary, make_indexer
 from elmo.checkpoint.folder import ALIASES_FILE, CHARACTERS_FILE, VOCABULARY_FILE, list_entries
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import DEFAULT_MODEL
@@ -275,7 +275,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
     @cached_property
     def indexer(self) -> Indexer:
         """The indexer that turns words into ids."""
-        words = name_words(self._lists[VOCABULARY_FILE], self._model_config) if self._model_config.words else None
+        words = build_vocabulary(self._lists[VOCABULARY_FILE], self._model_config) if self._model_config.words else None
         aliases = dict(line.split(" ") for line in self._lists[ALIASES_FILE])
         return make_indexer(self._model_config, words, self._lists[CHARACTERS_FILE], aliases)
 

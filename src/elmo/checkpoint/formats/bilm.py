@@ -1,4 +1,4 @@
-"""The names and shapes of bilm-tf: its options.json <-> ModelConfig, its variables <-> our weights.
+"""Conversion from and to the names and shapes of bilm-tf: options.json <-> ModelConfig, variables <-> weights.
 
 Shared by HDF5 files (bilm-tf, AllenNLP, NLPL) and TensorFlow checkpoints. No file is opened here.
 """
@@ -16,11 +16,11 @@ from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import CheckpointError, ConfigError
 from elmo.text.characters import Utf8Alphabet
 
-# Files have no row for the padded word; a zero row is put in front.
+# Files have no row for the padding id; a zero row is prepended.
 NUM_FILE_CHARACTERS = Utf8Alphabet.NUM_IDS - 1
 
 
-# Each option of bilm-tf: the setting that it becomes, and the value if it is missing.
+# Option of bilm-tf -> our setting, and its default.
 _REQUIRED = object()
 _LSTM_OPTIONS = {
     "dim": ("cell_dim", _REQUIRED),
@@ -43,7 +43,7 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
     """Return the ModelConfig for an options.json; `source` names the file in errors."""
     faults: list[str] = []
 
-    def take(path: str, default: Any = _REQUIRED) -> Any:
+    def get_option(path: str, default: Any = _REQUIRED) -> Any:
         value: Any = options
         for key in path.split("."):
             value = value.get(key, default) if isinstance(value, Mapping) else default
@@ -51,22 +51,22 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
             faults.append(f"'{path}' is missing")
         return value
 
-    def take_all(section: str, table: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
-        return {setting: take(f"{section}.{option}", default) for option, (setting, default) in table.items()}
+    def get_section(section: str, table: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
+        return {setting: get_option(f"{section}.{option}", default) for option, (setting, default) in table.items()}
 
-    lstm = take_all("lstm", _LSTM_OPTIONS)
+    lstm = get_section("lstm", _LSTM_OPTIONS)
     values: dict[str, Any] = {"encoder": lstm, "characters": None, "token_projection": False}
     lstm["projected"] = lstm["cell_dim"] != lstm["output_dim"]
     lstm["residual"] = bool(lstm["residual"])
     if options.get("char_cnn") is not None:
-        values["characters"] = take_all("char_cnn", _CNN_OPTIONS)
+        values["characters"] = get_section("char_cnn", _CNN_OPTIONS)
         values["characters"]["num_highways"] = values["characters"]["num_highways"] or 0
-        if (num_characters := take("char_cnn.n_characters", 262)) not in (261, 262):
+        if (num_characters := get_option("char_cnn.n_characters", 262)) not in (261, 262):
             faults.append(f"'char_cnn.n_characters' is {num_characters!r}, 261 or 262 was expected")
     else:
-        values["words"] = {"num_words": take("n_tokens_vocab"), "embedding_dim": lstm["output_dim"]}
+        values["words"] = {"num_words": get_option("n_tokens_vocab"), "embedding_dim": lstm["output_dim"]}
     if with_softmax:
-        values["softmax"] = {"num_words": take("n_tokens_vocab")}
+        values["softmax"] = {"num_words": get_option("n_tokens_vocab")}
     if options.get("bidirectional") is False:
         faults.append("'bidirectional' is false, but vectors need both directions")
     if faults:
@@ -81,7 +81,7 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
 
 
 def write_options(config: ModelConfig) -> dict[str, Any]:
-    """Return the options.json for a model; CheckpointError for what bilm-tf cannot express."""
+    """Return the options.json for a model; CheckpointError if bilm-tf cannot express its configuration."""
     encoder, characters = config.encoder, config.characters
     faults = []
     if not isinstance(encoder, EncoderConfig):
@@ -105,7 +105,7 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
     if characters:
         cnn: dict[str, Any] = {option: getattr(characters, setting) for option, (setting, _) in _CNN_OPTIONS.items()}
         cnn["embedding"] = {"dim": cnn.pop("embedding.dim")}
-        # The old programs need 262 for inference, although the file has one row less.
+        # The old programs need 262 for inference, although the file has one row fewer.
         options["char_cnn"] = {**cnn, "n_characters": Utf8Alphabet.NUM_IDS}
     if size := config.words or config.softmax:
         options["n_tokens_vocab"] = size.num_words
@@ -114,7 +114,7 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of a foreign file, the names of the weights that it holds, and the conversion both ways."""
+    """A variable of another program's file, the names of the weights it holds, and conversions in both directions."""
 
     name: str
     shape: Shape
@@ -167,7 +167,7 @@ def list_variables(config: ModelConfig) -> Iterator[Variable]:
         for layer in range(encoder.num_layers):
             stack = f"MultiRNNCell/Cell{layer}/" if encoder.num_layers > 1 else ""
             cell, module = f"RNN_{index}/RNN/{stack}LSTMCell", f"{direction}.layers.{layer}"
-            yield Variable(  # the rows of the input, then those of the state
+            yield Variable(  # input rows, then state rows
                 f"{cell}/W_0",
                 (2 * encoder.output_dim, 4 * encoder.cell_dim),
                 (f"{module}.input_weight", f"{module}.state_weight"),
@@ -195,9 +195,9 @@ def import_weights(
     source: str,
     spellings: Callable[[str], Iterable[str]] = lambda name: [name],
 ) -> dict[str, Array]:
-    """Read all variables; `names` are those in the file, where a variable may have several spellings.
+    """Read all variables; `names` are the names in the file, and `spellings` returns the possible names of a variable.
 
-    Raises CheckpointError that lists all missing variables, wrong shapes and variables left over.
+    Raises a CheckpointError that lists all variables that are missing, misshapen or unknown.
     """
     weights: dict[str, Array] = {}
     faults, unread = [], set(names)
@@ -209,7 +209,7 @@ def import_weights(
         unread.discard(name)
         array = read(name)
         if variable.name == "char_embed" and array.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
-            array = array[:NUM_FILE_CHARACTERS]  # trained with 262 rows, of which no id reaches the last
+            array = array[:NUM_FILE_CHARACTERS]  # some models have 262 rows; no id refers to the last
         if array.shape != variable.shape:
             faults.append(f"{variable.name} has shape {array.shape}, the settings need {variable.shape}")
         else:
@@ -218,7 +218,7 @@ def import_weights(
     faults += [f"{name} is in the file, but not in the settings" for name in sorted(unread)]
     if faults:
         raise CheckpointError(
-            f"The weights in {source} do not fit its settings: {list_some(faults)}; use files of one model."
+            f"The weights in {source} do not fit its settings: {list_some(faults)}; use files of the same model."
         )
     return weights
 

@@ -1,4 +1,4 @@
-"""bilm-tf, AllenNLP and NLPL models: options.json, one HDF5 file of weights, and the vocabulary beside them."""
+"""bilm-tf, AllenNLP and NLPL models: options.json, one HDF5 file of weights, and an optional vocabulary file."""
 
 import json
 from collections.abc import Iterator
@@ -19,28 +19,28 @@ from elmo.errors import CheckpointError, ElmoError, first_line
 from elmo.text.vocabulary import format_lines
 
 WEIGHTS_KEY, TOKEN_CACHE_KEY = "RNN_0", "embedding"
-_PREFIXES = ("RNN_", "CNN", "char_embed", TOKEN_CACHE_KEY)  # of the variables of a language model without its softmax
+_PREFIXES = ("RNN_", "CNN", "char_embed", TOKEN_CACHE_KEY)  # of all variables but the softmax
 OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE = "options.json", "weights.hdf5", "vocab.txt"
 FILES = (OPTIONS_FILE, WEIGHTS_FILE, VOCABULARY_FILE)
 VOCABULARY_NAMES = ("vocab.txt", "vocab.txt.gz", "vocabulary.txt", "vocabulary.txt.gz")
 
 
 def read_hdf5(options: Path, weights: Path) -> Checkpoint:
-    """Open a model of the original programs; the vectors of a word-level model may be in a file beside its weights."""
+    """Open a model of the original programs; a word-level model may have its word vectors in a second HDF5 file."""
     config = bilm.read_options(read_json(options), str(options))
     with open_hdf5(weights) as file:
         if WEIGHTS_KEY not in file:
             raise CheckpointError(f"{weights} is an HDF5 file without {WEIGHTS_KEY}, so it holds no ELMo weights.")
-        cached = _find_token_cache(weights) if config.words and TOKEN_CACHE_KEY not in file else None
+        token_vectors = _find_token_cache(weights) if config.words and TOKEN_CACHE_KEY not in file else None
         names = {name for name in _list_datasets(file) if name.startswith(_PREFIXES)}
 
         def read(name: str) -> Array:
-            return cached if cached is not None and name == TOKEN_CACHE_KEY else _read_array(file, name)
+            return token_vectors if token_vectors is not None and name == TOKEN_CACHE_KEY else _read_array(file, name)
 
         def spellings(name: str) -> list[str]:
             return [name, name.replace("RNN/LSTMCell", "RNN/MultiRNNCell/Cell0/LSTMCell")]
 
-        if cached is not None:
+        if token_vectors is not None:
             names.add(TOKEN_CACHE_KEY)
         imported = bilm.import_weights(bilm.list_variables(config), names, read, str(weights), spellings)
     origin = {"format": "hdf5", "source": weights.name}
@@ -48,7 +48,7 @@ def read_hdf5(options: Path, weights: Path) -> Checkpoint:
 
 
 def write_hdf5(checkpoint: Checkpoint, folder: str | Path) -> None:
-    """Write options.json, weights.hdf5 and vocab.txt for the old programs, which have no place for a softmax."""
+    """Write options.json, weights.hdf5 and vocab.txt for the original programs, whose format has no softmax."""
     import h5py
 
     config = replace(checkpoint.config, softmax=None)
@@ -64,7 +64,7 @@ def write_hdf5(checkpoint: Checkpoint, folder: str | Path) -> None:
 
 
 def is_hdf5(path: Path) -> bool:
-    """Return whether a file is HDF5, by its content."""
+    """Return whether the content of a file is HDF5."""
     import h5py
 
     return bool(h5py.is_hdf5(path))
@@ -77,14 +77,14 @@ def holds_weights(path: Path) -> bool:
 
 
 def read_vocabulary(folder: Path) -> tuple[str, ...] | None:
-    """Return the vocabulary beside a model: of a usual name, or the only file with "vocab" in its name."""
+    """Return the vocabulary in a model's folder: a file with a usual name, or the only one with "vocab" in its name."""
     paths = [folder / name for name in VOCABULARY_NAMES if (folder / name).is_file()][:1]
     paths = paths or [path for path in folder.iterdir() if fnmatch(path.name, "*vocab*.txt*")]
     return tuple(line.strip() for line in read_lines(paths[0])[0]) if len(paths) == 1 else None
 
 
 def _find_token_cache(weights: Path) -> Array | None:
-    """Return the word vectors that bilm-tf's dump_token_embeddings wrote to a file beside the weights."""
+    """Return the word vectors that bilm-tf's dump_token_embeddings wrote to a file in the folder of the weights."""
     for path in sorted(weights.parent.iterdir()):
         if path.name.endswith(HDF5_SUFFIXES) and path.name != weights.name:
             with open_hdf5(path) as file:
@@ -110,23 +110,23 @@ def _read_array(file: Any, name: str) -> Array:
             f"{file.filename} has values of type {entry.dtype} under {name!r}; an array of numbers was expected."
         )
     if entry.external or entry.is_virtual:
-        raise CheckpointError(f"{file.filename} takes {name!r} from another file; a model holds its own numbers.")
-    # A wrong bit in the shape would otherwise allocate any amount of memory.
+        raise CheckpointError(f"{file.filename} links {name!r} to another file; all weights must be in one file.")
+    # A damaged shape could otherwise allocate any amount of memory.
     if entry.chunks is None and entry.nbytes > entry.id.get_storage_size():
         raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
     check_expansion(entry.nbytes, entry.id.get_storage_size(), f"{file.filename}, {name!r},")
-    with np.errstate(all="ignore"):  # what float32 cannot hold becomes infinite, and is rejected later
+    with np.errstate(all="ignore"):  # values too large for float32 become infinite and are rejected later
         return np.array(entry[...], dtype=np.float32)
 
 
 @contextmanager
 def open_hdf5(path: Path) -> Iterator[Any]:
-    """Open an HDF5 file; any damage found meanwhile is a CheckpointError."""
+    """Open an HDF5 file; errors in this context are raised as CheckpointError."""
     import h5py
 
     try:
         check_file(path)
-        path.open("rb").close()  # h5py does not tell a file that may not be read from a damaged one
+        path.open("rb").close()  # h5py does not distinguish an unreadable file from a damaged one
     except OSError as error:
         raise unreadable(path, error) from error
     try:
@@ -134,7 +134,7 @@ def open_hdf5(path: Path) -> Iterator[Any]:
             yield file
     except ElmoError:
         raise
-    except Exception as error:  # which one depends on the byte that is wrong
+    except Exception as error:  # the type depends on the damage
         reason = first_line(error).strip("'\"")
         raise CheckpointError(
             f"{path} is not a complete HDF5 file ({reason}); it may be truncated, damaged or another kind of file."

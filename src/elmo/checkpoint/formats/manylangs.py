@@ -51,7 +51,7 @@ def read_manylangs(folder: Path) -> Checkpoint:
     words = _read_dictionary(folder, "word.dic", state, WORD_TABLE)
     characters = _read_dictionary(folder, "char.dic", state, CHARACTER_TABLE)
     if characters is not None:
-        # Training and inference of the original both swap the two marks.
+        # The original program swaps the two boundaries, both in training and in inference.
         begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
         characters = tuple({begin: end, end: begin}.get(name, name) for name in characters)
     config = _make_config(settings, folder, state)
@@ -69,15 +69,15 @@ def _read_settings(folder: Path) -> Mapping[str, Any]:
     settings = read_json(folder / "config.json")
     if "token_embedder" in settings:
         return settings
-    # The path belongs to the machine that trained the model; its last part is beside this file.
-    beside = folder / Path(str(settings.get("config_path", "")).replace("\\", "/")).name
-    if beside.is_file():
-        return read_json(beside)
+    # The path is from the machine that trained the model; the file that it names is in this folder.
+    path = folder / Path(str(settings.get("config_path", "")).replace("\\", "/")).name
+    if path.is_file():
+        return read_json(path)
     return DEFAULT_SETTINGS
 
 
 def _read_dictionary(folder: Path, name: str, state: dict[str, Array], key: str) -> tuple[str, ...] | None:
-    """Return the entries of an embedding, whose rows in `state` are reordered to theirs; None if there is none."""
+    """Return the entries of an embedding, and reorder its rows in `state` to match; None without an embedding."""
     table, path = state.get(key), folder / name
     if table is None:
         return None
@@ -116,7 +116,7 @@ def _make_config(settings: Mapping[str, Any], folder: Path, state: Mapping[str, 
                 "output_dim": encoder["projection_dim"],
                 "cell_clip": encoder.get("cell_clip") or None,
                 "projection_clip": encoder.get("proj_clip") or None,
-                "forget_bias": 0.0,  # already part of the learned bias
+                "forget_bias": 0.0,  # included in the learned bias
             },
             "characters": None,
             "begin_word": "<bos>",
@@ -153,9 +153,9 @@ def list_variables(
     projection: str = "projection.",
     encoder: str = "",
 ) -> Iterator[Variable]:
-    """Yield the variables of a model except for the embeddings; those of AllenNLP have other prefixes.
+    """Yield the variables of a model except the embeddings; AllenNLP uses other prefixes.
 
-    Gates of highways are negated: here they weight the transform, there the input, and 1 - sigmoid(x) = sigmoid(-x).
+    Highway gates are negated: ours weight the transform, theirs the input, and 1 - sigmoid(x) = sigmoid(-x).
     """
     shapes, prefix = expected_shapes(config), "tokens.characters"
     for leaf in ("weight", "bias"):
@@ -175,9 +175,9 @@ def list_variables(
                     yield Variable(f"{encoder}{prefix}_layer_{layer}.{leaf}", shapes[weight], (weight,))
 
 
-def _split_highway(both: Any) -> list[Any]:
-    half = len(both) // 2
-    return [both[:half], -both[half:]]
+def _split_highway(weight: Any) -> list[Any]:
+    half = len(weight) // 2
+    return [weight[:half], -weight[half:]]
 
 
 def _read_state_dict(path: Path) -> dict[str, Array]:
@@ -191,14 +191,14 @@ def _read_state_dict(path: Path) -> dict[str, Array]:
     pickled = read_file(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about pickles of other protocols; the error says it
+            warnings.simplefilter("ignore")  # torch warns about other pickle protocols, which the error below reports
             if zipfile.is_zipfile(io.BytesIO(pickled)):
                 entries = zipfile.ZipFile(io.BytesIO(pickled)).infolist()
                 check_expansion(sum(entry.file_size for entry in entries), len(pickled), path)
             content = torch.load(io.BytesIO(pickled), map_location="cpu", weights_only=True)
     except CheckpointError:
         raise
-    except Exception as error:  # which one depends on the byte that is wrong
+    except Exception as error:  # the type depends on the damage
         raise CheckpointError(
             f"{path} is not a torch file of plain tensors; it is damaged, another kind of file, or holds code "
             "that would run on loading, so it was not opened."
@@ -208,7 +208,9 @@ def _read_state_dict(path: Path) -> dict[str, Array]:
     for name, tensor in content.items():
         is_plain = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and tensor.is_floating_point()
         if not isinstance(name, str) or not is_plain:
-            raise CheckpointError(f"{path} has under {name!r} something else than a dense tensor of numbers.")
+            raise CheckpointError(f"{path} has something other than a dense tensor of numbers under {name!r}.")
         if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
-            raise CheckpointError(f"{path} repeats the numbers of {name!r}; a tensor of its own numbers was expected.")
+            raise CheckpointError(
+                f"{path} repeats the numbers of {name!r}; a tensor without shared memory was expected."
+            )
     return {name: tensor.detach().to(torch.float32).numpy() for name, tensor in content.items()}

@@ -17,9 +17,9 @@ SOFTMAX_WEIGHT, SOFTMAX_BIAS = "softmax/W", "softmax/b"
 
 
 def find_prefix(path: Path) -> Path:
-    """Return the prefix of a checkpoint's files from one of them, or from their folder.
+    """Return the prefix of a checkpoint's files, given one of the files or their folder.
 
-    In a folder it is the one that its `checkpoint` file names as latest, or the only one.
+    In a folder with several checkpoints, the file `checkpoint` names the latest.
     """
     if not path.is_dir():
         prefix = Path(re.sub(r"\.(index|data-\d+-of-\d+)$", "", str(path)))
@@ -33,7 +33,7 @@ def find_prefix(path: Path) -> Path:
     record = path / "checkpoint"
     if record.is_file():
         latest = re.search(r'^model_checkpoint_path: "(.*)"', record.read_text("utf-8", "replace"), re.MULTILINE)
-        # The path is often absolute and from another machine; its last part is beside the file.
+        # The path is often absolute and from another machine, so only its last part is used.
         name = Path(latest[1].replace("\\", "/")).name if latest else None
         prefixes = [prefix for prefix in prefixes if prefix.name == name] or prefixes
     if len(prefixes) != 1:
@@ -44,8 +44,8 @@ def find_prefix(path: Path) -> Path:
 
 
 def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
-    """Open the checkpoint PREFIX.index, with the vocabulary beside it."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # TensorFlow logs its CPU features otherwise
+    """Open the checkpoint PREFIX.index, with the vocabulary in its folder."""
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # otherwise TensorFlow logs CPU features
     try:
         import tensorflow as tf
     except ImportError as error:
@@ -55,7 +55,7 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         variables = reader.get_variable_to_shape_map()
-        # The slot of an optimizer is named after its variable, such as lm/char_embed/Adagrad.
+        # Optimizer slots are named after their variable, as in lm/char_embed/Adagrad.
         names = {name for name in variables if name.startswith("lm/") and name.rpartition("/")[0] not in variables}
         config = bilm.read_options(read_json(options), str(options), with_softmax=f"lm/{SOFTMAX_BIAS}" in names)
         # A word model may use its input vectors as softmax weights (share_embedding_softmax).
