@@ -96,7 +96,7 @@ def test_runs_with_another_bilm_do_not_mix_into_an_old_comparison(toy_inputs, tm
     run_comparison(SharedInputs(inputs), settings, tmp_path / "c", request)
     shutil.rmtree(tmp_path / "moving")
     Elmo.from_config(TINY_CONFIG, seed=2).save_pretrained(tmp_path / "moving")
-    with pytest.raises(InputError, match="holds runs with another biLM than .*moving is now"):
+    with pytest.raises(InputError, match="holds runs with a different biLM than .*moving is now"):
         run_comparison(SharedInputs(inputs), settings, tmp_path / "c", ComparisonSettings(("learned", "top"), (0,)))
 
 

@@ -33,7 +33,7 @@ def test_another_context_layer_is_refused(train_toy, fused_folder, fused_model, 
     halved = {**layer.arrays, "weights": layer.arrays["weights"] / 2}
     checkpoint = dataclasses.replace(fused_model.checkpoint(), context=dataclasses.replace(layer, arrays=halved))
     Elmo(checkpoint).save_pretrained(tmp_path / "other")
-    with pytest.raises(CheckpointError, match="was trained with another context layer than its biLM has now"):
+    with pytest.raises(CheckpointError, match="was trained with a different context layer than its biLM has now"):
         load(folder, bilm=tmp_path / "other")
 
 

@@ -49,7 +49,7 @@ def task(trained, tmp_path):
 def test_impossible_values_are_reported(task, name, changes):
     content = json.loads((task / name).read_text())
     (task / name).write_text(json.dumps({**content, **changes}))
-    with pytest.raises(CheckpointError, match=r"task (is damaged|is of version)"):
+    with pytest.raises(CheckpointError, match=r"task (is damaged|has format version)"):
         load(task)
 
 

@@ -209,7 +209,7 @@ def test_the_index_of_wordnet_is_read_or_refused(tmp_path):
     ("kind", "change", "message"),
     [
         ("tagging", {"train": None}, "The probe tagging needs training examples"),
-        ("tagging", {"sense_index": "x"}, "The index of senses is for the probe senses"),
+        ("tagging", {"sense_index": "x"}, "The index of senses is only for the senses probe"),
         (
             "tags",
             {},

@@ -78,7 +78,7 @@ def test_a_csv_is_read_by_its_header_whatever_the_order_and_written_with_its_quo
 
 def test_a_table_without_usual_names_asks_for_its_columns(tmp_path):
     path = written(tmp_path / "a.csv", "A plane lands.,An air plane is landing.,4.5\nA man.,A dog.,0.0\n")
-    with pytest.raises(InputError, match="a.csv: no column has a usual name of the first"):
+    with pytest.raises(InputError, match="a.csv: no column has a usual name for the first"):
         open_reader(str(path), "pairs", ReadSettings())
     columns = {"first": "1", "second": "2", "label": "3"}
     opened = open_reader(str(path), "pairs", ReadSettings(columns=columns))
@@ -245,8 +245,8 @@ def test_keys_of_senses_are_read_from_the_key_file(tmp_path):
     [
         ("tagging", "a.conll", "a\tO\nb\tO\nc\n", "line 3: 1 column(s) in 'c', but the first word has 2"),
         ("tagging", "a.conll", "a\tO\nb\t\n", "line 2: the tag is empty"),
-        ("tagging", "a.conll", "a\nb\n", "has 1 column(s), but column 2 was to be the tag"),
-        ("tagging", "a.conll", "\n\n", "has no words; a file in CoNLL form"),
+        ("tagging", "a.conll", "a\nb\n", "has 1 column(s), but the tag should be in column 2"),
+        ("tagging", "a.conll", "\n\n", "has no words; a file in CoNLL format"),
         ("tagging", "a.jsonl", '{"tokens": ["a", "b"], "tags": ["O"]}', "line 1: 1 tags for 2 words"),
         ("classification", "a.csv", "text,label\na b c,x\nd\n", "line 3: 1 columns, but the first row has 2"),
         ("classification", "a.csv", "text,label\na b c,x\nd e f,\n", "line 3: the label is ''"),
@@ -256,7 +256,7 @@ def test_keys_of_senses_are_read_from_the_key_file(tmp_path):
         ("classification", "a.ptb", "(3 (2 It) (4 's)\n", " is not a tree such as"),
         ("classification", "a.txt", "(3 It)", "has no extension that determines its format, but classification"),
         ("classification", "a.csv", "", "is empty"),
-        ("pairs", "a.csv", "sentence1,sentence2\na b c,d e f\n", "no column has a usual name of the label"),
+        ("pairs", "a.csv", "sentence1,sentence2\na b c,d e f\n", "no column has a usual name for the label"),
         ("pairs", "a.csv", "s1,s2,score\nmore of it,and this,high\n", "line 2: the score is 'high'"),
         ("relations", "a.txt", '1\t"the <e1>cat</e1> sat"\nOther\n\n', "line 1: the marks are <e1>, </e1>"),
         ("question_answering", "a.json", '{"data": [', "line 1: not valid JSON"),

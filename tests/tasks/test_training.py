@@ -118,7 +118,7 @@ def test_a_run_is_not_resumed_with_another_bilm(toy_inputs, tmp_path):
     interrupt(tmp_path / "run", inputs, settings)
     shutil.rmtree(tmp_path / "moving")
     Elmo.from_config(TINY_CONFIG, seed=2).save_pretrained(tmp_path / "moving")
-    with pytest.raises(InputError, match="moving is not the biLM that the run in .*run began with"):
+    with pytest.raises(InputError, match="moving is not the biLM that the run in .*run started with"):
         train_task(SharedInputs(inputs), settings, tmp_path / "run")
 
 

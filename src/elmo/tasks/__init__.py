@@ -1,4 +1,4 @@
-"""Labelled data -> a task network with ELMo in it: train, evaluate, predict. Names are loaded when first used.
+"""Train task networks with ELMo on labelled data, evaluate them and predict. Names are imported on first use.
 
 from elmo import tasks
 tasks.train("train.conll", dev="dev.conll", kind="ner", output="tagger")

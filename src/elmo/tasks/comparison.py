@@ -1,7 +1,7 @@
-"""The same task with and without ELMo, on the same seeds: runs -> results.json -> a table.
+"""Compare a task with and without ELMo, on the same seeds: runs -> results.json -> a table.
 
-Each run has a folder of its own and is done when its scores are written, so a comparison that was killed resumes
-where it stopped.
+Each run has its own folder and is done when its scores are written, so an interrupted comparison resumes where it
+stopped.
 """
 
 import json
@@ -39,7 +39,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "concat": {"elmo.layers": "concat", "elmo.tune": False},
     "output": {"elmo.where": "output", "elmo.tune": False},
     "both": {"elmo.where": "both", "elmo.tune": False},
-    # Classification: a linear classifier on TF-IDF alone, and on pooled vectors beside it.
+    # Classification: a linear classifier on TF-IDF alone, and on TF-IDF and pooled vectors.
     "tfidf": {"elmo.where": "none", "elmo.tune": False, "network.kind": "pooled"},
     "pooled": {"elmo.tune": False, "network.kind": "pooled"},
     "tuned": {"elmo.layers": "learned", "elmo.tune": True},
@@ -49,9 +49,9 @@ REQUEST_FILE, RESULTS_FILE, RUNS = "compare.json", "results.json", "runs"
 
 @dataclass(frozen=True)
 class ComparisonSettings:
-    """Which runs a comparison consists of."""
+    """The runs of a comparison: each variant with each seed on each fraction of the data."""
 
-    variants: tuple[str, ...] = ()  # none: baseline and learned, for classification also tfidf
+    variants: tuple[str, ...] = ()  # empty: baseline and learned; for classification also tfidf
     seeds: tuple[int, ...] = (0, 1, 2)
     fractions: tuple[float, ...] = (1.0,)
 
@@ -64,7 +64,7 @@ class ComparisonSettings:
             raise ConfigError(f"fractions has {wrong[0]}; each must be above 0 and at most 1.")
 
     def choose_variants(self, family: str) -> tuple[str, ...]:
-        """Return the variants to train: those that were named, or those that suit a family."""
+        """Return the variants to train: those requested, or the defaults for a family."""
         return self.variants or (BASELINE, "learned", *(("tfidf",) if family == "classification" else ()))
 
 
@@ -99,8 +99,8 @@ def compare(
 ) -> list[Row]:
     """Train variants of a task on the same seeds and fractions of the data; return a row per variant and fraction.
 
-    The other arguments are those of `train`. The folder `output` keeps the scores of every run, and with
-    `keep_runs` each run as a task to load; the same call resumes a comparison that was stopped.
+    The other arguments are those of `train`. The folder `output` keeps the scores of every run and, with
+    `keep_runs`, the trained tasks; the same call resumes an interrupted comparison.
     """
     inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
     comparison = comparison or ComparisonSettings()
@@ -116,7 +116,7 @@ def run_comparison(
     *,
     keep: bool = False,
 ) -> list[Row]:
-    """Do every run that is not done yet and write results.json."""
+    """Train every run that is not done yet and write results.json."""
     if not (folder / REQUEST_FILE).is_file() and not is_vacant(folder):
         raise InputError(f"{folder} is not empty and holds no comparison; choose a new folder.")
     folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ def run_comparison(
 
 
 def summarize(results: Sequence[dict[str, Any]]) -> list[Row]:
-    """Group the seeds: test scores, or dev scores if there was no test file."""
+    """Average over the seeds: test scores, or dev scores if there was no test file."""
     groups: dict[tuple[float, str], list[dict[str, Any]]] = {}
     for result in results:
         groups.setdefault((result["fraction"], result["variant"]), []).append(result)
@@ -171,7 +171,7 @@ def format_table(rows: Sequence[Row]) -> str:
             f"{row.metric} {row.mean:.2f}",
             "" if row.spread is None else f"± {row.spread:.2f}",
             "" if row.error_reduction is None else f"{row.error_reduction:.1f}%",
-            "; ".join(" ".join(f"{share:.2f}" for share in mix["weights"]) for mix in row.mixes),
+            "; ".join(" ".join(f"{weight:.2f}" for weight in mix["weights"]) for mix in row.mixes),
             "; ".join(f"{mix['gamma']:.2f}" for mix in row.mixes),
         )
         lines.append(f"| {' | '.join(cells)} |")
@@ -185,7 +185,7 @@ def _score(result: dict[str, Any]) -> float:
 def _mean_mixes(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     return [
         {
-            "weights": [statistics.mean(shares) for shares in zip(*(mix["weights"] for mix in mixes), strict=True)],
+            "weights": [statistics.mean(weights) for weights in zip(*(mix["weights"] for mix in mixes), strict=True)],
             "gamma": statistics.mean(mix["gamma"] for mix in mixes),
         }
         for mixes in zip(*filter(None, runs), strict=True)  # a pooled classifier has no mix
@@ -193,15 +193,15 @@ def _mean_mixes(runs: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
 
 
 def _check_same(shared: SharedInputs, settings: TaskSettings, folder: Path) -> None:
-    """Resume only what was begun: runs on other data or settings must not be in one table."""
+    """Raise InputError if the folder has runs on other data or settings, which must not share a table."""
     shared.inputs = store_records(shared.inputs, folder)
-    now, path = describe_inputs(shared.inputs, settings), folder / REQUEST_FILE
+    current, path = describe_inputs(shared.inputs, settings), folder / REQUEST_FILE
     if not path.exists():
-        replace_file(path, json.dumps(now, indent=1).encode())
+        replace_file(path, json.dumps(current, indent=1).encode())
         return
     inputs, known_settings, data = read_record(path, "choose a new folder")
-    then = {"inputs": inputs.to_dict(), "settings": known_settings.to_dict(), "data": data}
-    if different := [name for name in now if then[name] != now[name]]:
+    previous = {"inputs": inputs.to_dict(), "settings": known_settings.to_dict(), "data": data}
+    if different := [name for name in current if previous[name] != current[name]]:
         raise InputError(
             f"{folder} holds a comparison with other {' and '.join(different)}; choose a new folder, or the same "
             "options as before (variants, seeds and fractions may be added)."
@@ -209,10 +209,10 @@ def _check_same(shared: SharedInputs, settings: TaskSettings, folder: Path) -> N
 
 
 def _check_same_bilm(shared: SharedInputs, folder: Path, variants: Sequence[str]) -> None:
-    """Resume only with the biLM of the runs that are done; its name may mean another one by now."""
+    """Raise InputError if finished runs used a different biLM; the same name may mean another one now."""
     known = {read_json(path).get("bilm_hash") for path in (folder / RUNS).glob(f"*/{SCORES_FILE}")} - {None}
     if known and set(variants) != {BASELINE} and known != {shared.frozen_fingerprint}:
         raise InputError(
-            f"{folder} holds runs with another biLM than {shared.inputs.model or 'the default model'} is now; "
+            f"{folder} holds runs with a different biLM than {shared.inputs.model or 'the default model'} is now; "
             "choose a new folder."
         )

@@ -1,6 +1,6 @@
 """The examples and predictions of each task family. Readers build examples from files, `build_example` from values.
 
-A target of None is to be predicted. `record` is what the reader needs to write the example again.
+A target of None is unknown. `record` holds what the reader needs to write the example back.
 """
 
 import re
@@ -17,7 +17,7 @@ from elmo.text.tokenize import Word
 
 Words: TypeAlias = tuple[str, ...]
 Span: TypeAlias = tuple[int, int]  # half-open range of words
-GIVEN = Place("the input", 0)  # of examples built from values of a program
+GIVEN = Place("the input", 0)  # of examples built from Python values
 _ITEMS = {
     "pairs": "a pair of sentences, such as ('A man runs', 'Someone moves')",
     "question_answering": "(question, passage)",
@@ -28,7 +28,7 @@ _MARKS = re.compile(r"</?e[12]>")
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """What the examples of all families have."""
+    """The base class of the examples of all families."""
 
     place: Place = GIVEN
     record: Any = None
@@ -73,14 +73,14 @@ class MarkedPair(Example):
     def parse(
         cls, text: str, label: str | None, tokenizer: Tokenizer, place: Place = GIVEN, record: Any = None
     ) -> "MarkedPair":
-        """Build the example of a text with <e1>…</e1> and <e2>…</e2>."""
+        """Build an example from a text with <e1>…</e1> and <e2>…</e2>."""
         marks = _MARKS.findall(text)
         if sorted(marks) != sorted(("<e1>", "</e1>", "<e2>", "</e2>")):
             raise InputError(
                 f"{_name(place)}: the marks are {', '.join(marks) or 'missing'}; one <e1>…</e1> and one "
                 "<e2>…</e2> were expected."
             )
-        # The text around a mark is tokenized separately, so that a mark is always a border between words.
+        # The text around a mark is tokenized separately, so that a mark always separates words.
         words: list[str] = []
         positions: dict[str, int] = {}
         for piece, mark in zip(_MARKS.split(text), [*marks, ""], strict=True):
@@ -95,7 +95,7 @@ class MarkedPair(Example):
 
 @dataclass(frozen=True)
 class Question(Example):
-    """A question, a passage, and answers that are pieces of the passage."""
+    """A question, a passage, and answers that are spans of the passage."""
 
     words: Words
     passage: str
@@ -116,9 +116,9 @@ class Question(Example):
         passage_words: Sequence[Word] | None = None,
         record: Any = None,
     ) -> "Question":
-        """Build the example of a question; `answers` are texts with the character each starts at, if known.
+        """Build an example; `answers` are texts, each with its start character if known.
 
-        If all texts are empty, the passage has no answer.
+        If all texts are empty, the question has no answer.
         """
         answers = answers if any(text for text, _ in answers) else ()
         words = tokenizer(passage) if passage_words is None else passage_words
@@ -168,7 +168,7 @@ class ScorePrediction:
 
 @dataclass(frozen=True)
 class AnswerPrediction:
-    """The answer, the character of the passage where it starts, and its probability; no answer is "" at 0."""
+    """The answer, its first character in the passage, and its probability; "" at 0 means no answer."""
 
     text: str
     start: int
@@ -177,7 +177,7 @@ class AnswerPrediction:
 
 @dataclass(frozen=True)
 class SensePrediction:
-    """The key of each target of a sentence; None for a lemma that neither training nor WordNet's index has."""
+    """The sense key of each target; None if the lemma is neither in the training data nor in WordNet's index."""
 
     keys: tuple[str | None, ...]
 
@@ -191,7 +191,7 @@ class TagPrediction:
 
     @property
     def spans(self) -> list[tuple[str, int, int]]:
-        """The spans that the tags mark: type, start and end, half-open ranges of words."""
+        """The spans that the tags mark, as (type, start, end) with half-open ranges of words."""
         return [(span_type, first, last + 1) for span_type, first, last in tag_spans(self.tags)]
 
 
@@ -206,7 +206,7 @@ class LabelPrediction:
 def build_example(
     family: str, item: Any, tokenizer: Tokenizer, *, place: Place = GIVEN, record: str | None = None
 ) -> Any:
-    """Build an example without a target from a value of a program, or of a line; InputError if it is none.
+    """Build an example without a target from a Python value or a line; raise InputError if it does not fit.
 
     tagging and classification take a text (a string or a list of words), pairs (first, second), relations a text
     with <e1>…</e1> and <e2>…</e2>, question answering (question, passage), senses (sentence, [(start, end, lemma,
@@ -243,7 +243,7 @@ def _build_target(number: int, target: Any, num_words: int) -> "SenseTarget":
 
 
 def locate_words(words: Sequence[str], text: str) -> list[Span]:
-    """Return the range of characters of each word of a text; between words there are only spaces."""
+    """Return the character range of each word of a text, which has only spaces between the words."""
     offsets, end = [], 0
     for word in words:
         start = text.index(word, end)
@@ -253,7 +253,7 @@ def locate_words(words: Sequence[str], text: str) -> list[Span]:
 
 
 def describe_prediction(prediction: Any, text: str | None) -> dict[str, Any]:
-    """Return a prediction as a JSON object; tags come with their spans and, for a text, the offsets of the words."""
+    """Return a prediction as a JSON object; tags include their spans and, for a text, the offsets of the words."""
     values = asdict(prediction)
     if isinstance(prediction, TagPrediction):
         values["spans"] = [{"type": name, "start": start, "end": end} for name, start, end in prediction.spans]
@@ -262,7 +262,7 @@ def describe_prediction(prediction: Any, text: str | None) -> dict[str, Any]:
 
 
 def rank_senses(counts: Counter[str]) -> list[str]:
-    """Return the senses of a lemma, the most frequent in training first."""
+    """Return the senses of a lemma, most frequent in training first."""
     return sorted(counts, key=lambda key: (-counts[key], key))
 
 

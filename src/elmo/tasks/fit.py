@@ -1,7 +1,7 @@
-"""The training loop of every family: examples -> the weights with the best dev score.
+"""The training loop of all families: examples -> the weights with the best dev score.
 
-Everything random is drawn from the seed and the number of the epoch, and the state is saved after each epoch, so
-a killed run that is resumed ends with the same weights and scores.
+All random numbers depend only on the seed and the epoch, and the state is saved after each epoch, so a run that is
+killed and resumed ends with the same weights and scores.
 """
 
 import math
@@ -23,17 +23,17 @@ from elmo.tasks.settings import FitSettings, TaskSettings
 
 Weights = dict[str, Tensor]
 RATE_CUT = 0.5  # the learning rate is multiplied by this when half the patience is used up
-# A run without decay has its best epoch after about so many; with decay over fewer, the rate starts higher.
+# Without decay, the best epoch comes after about USUAL_EPOCHS; decay over fewer epochs starts at a higher rate.
 USUAL_EPOCHS, MAX_PEAK = 15, 3.0
 CLIP_NORM = 5.0
-_POOLED_BATCHES = 50  # how many batches of shuffled examples are sorted by length together
+_POOLED_BATCHES = 50  # number of batches whose examples are sorted by length together
 
 
 class TaskReport:
     """Reports the progress of one or several runs on stderr; nothing is printed unless `shown`."""
 
     def __init__(self, *, shown: bool = False) -> None:
-        self.run_name = ""  # begins every line
+        self.run_name = ""  # prefix of every line
         self._shown, self._bar = shown, StatusBar(1, shown=shown)
         self._phase, self._started = "", time.monotonic()
 
@@ -45,7 +45,7 @@ class TaskReport:
         self._bar.__exit__(*error)
 
     def say(self, line: str) -> None:
-        """Print a line that stays above the bar."""
+        """Print a line above the progress bar."""
         if self._shown:
             self._bar.say(f"{self.run_name}{line}")
 
@@ -74,31 +74,31 @@ class TaskReport:
 
 @contextmanager
 def limit_threads(num_threads: int) -> Iterator[None]:
-    """Let torch compute with so many threads, and with as many as before afterwards.
+    """Set the number of threads of torch within the context, and restore it afterwards.
 
-    Networks this small gain nothing from a second thread and, beside other programs, wait for it at every step.
+    Networks this small gain nothing from a second thread and, on a busy machine, wait for it at every step.
     """
-    before = torch.get_num_threads()
+    previous = torch.get_num_threads()
     torch.set_num_threads(num_threads)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        torch.set_num_threads(previous)
 
 
 @dataclass
 class FitState:
-    """Where training stands after an epoch."""
+    """The state of training after an epoch."""
 
     epoch: int = 0
-    best_score: float = math.nan  # until there is one
+    best_score: float = math.nan  # NaN before the first epoch
     best_epoch: int = 0
     rate: float = 1.0
     best_weights: Weights = field(default_factory=dict)
     weights: Weights = field(default_factory=dict)
     optimizer: dict[str, Any] = field(default_factory=dict)
     history: list[dict[str, Any]] = field(default_factory=list)
-    bilm_hash: str | None = None  # the fingerprint of the one it began with; None without ELMo
+    bilm_hash: str | None = None  # fingerprint of the biLM that the run started with; None without ELMo
 
     def record_epoch(self, loss: float | None, scores: dict[str, float], metric: str, fit: FitSettings) -> None:
         """Record an epoch and whether it is the best so far."""
@@ -122,9 +122,9 @@ def fit(
 ) -> None:
     """Train until the dev score has not risen for `patience` epochs; the network ends with the best weights.
 
-    `state` says where to start and is brought up to date; after each epoch it is passed to `save`. With linear_decay,
-    all epochs are trained. Without dev examples, which only networks that fit directly can do without, the scores are
-    those of cross-validation.
+    Training starts from `state`, which is updated in place and passed to `save` after each epoch. With linear_decay,
+    training never stops early. Only networks that fit directly work without dev examples; their scores then come from
+    cross-validation.
     """
     if network.fits_directly:
         held_out = network.eval().fit_examples(train, settings.fit.seed)
@@ -165,12 +165,12 @@ def _train_epoch(
 ) -> float:
     fit = settings.fit
     network.train()
-    draw = random.Random(f"{fit.seed} {state.epoch}")
+    rng = random.Random(f"{fit.seed} {state.epoch}")
     batches: list[list[int]] = []
     while len(batches) < fit.min_batches:
-        batches += _length_batches(lengths, fit.batch_size, draw)
-    learned = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    total = 0.0
+        batches += _length_batches(lengths, fit.batch_size, rng)
+    trainable = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    total_loss = 0.0
     mixes = network.mixes
     for number, batch in enumerate(batches, start=1):
         rate = state.rate
@@ -179,16 +179,16 @@ def _train_epoch(
         for group in optimizer.param_groups:
             group["lr"] = group["full_rate"] * rate
         loss = network.loss([train[index] for index in batch])
-        total += loss.item()
+        total_loss += loss.item()
         if mixes is not None and settings.elmo.mix_penalty:
             loss = loss + mixes.penalty(settings.elmo.mix_penalty)
         optimizer.zero_grad()
         if loss.requires_grad:  # a batch may have nothing to learn from
             loss.backward()  # type: ignore[no-untyped-call]
-            torch.nn.utils.clip_grad_norm_(learned, CLIP_NORM)
+            torch.nn.utils.clip_grad_norm_(trainable, CLIP_NORM)
             optimizer.step()
         report.on_batch(state.epoch, number, len(batches))
-    mean = total / len(batches)
+    mean = total_loss / len(batches)
     if math.isnan(mean):
         raise InputError(
             f"The loss is not a number in epoch {state.epoch}; lower fit.learning_rate ({fit.learning_rate})."
@@ -197,21 +197,21 @@ def _train_epoch(
 
 
 def decayed_rate(num_done: float, num_epochs: int) -> float:
-    """Return what the learning rate is multiplied by after `num_done` epochs (with a fraction) of linear decay."""
+    """Return the factor of the learning rate after `num_done` epochs, which may be fractional, of linear decay."""
     peak = min(MAX_PEAK, max(1.0, 2 * USUAL_EPOCHS / num_epochs))
     return peak * (1 - num_done / num_epochs)
 
 
-def _length_batches(lengths: Sequence[int], batch_size: int, draw: random.Random) -> list[list[int]]:
-    """Cut shuffled examples into batches of similar length, in random order."""
+def _length_batches(lengths: Sequence[int], batch_size: int, rng: random.Random) -> list[list[int]]:
+    """Group shuffled examples into batches of similar length, in random order."""
     order = list(range(len(lengths)))
-    draw.shuffle(order)
+    rng.shuffle(order)
     pool = _POOLED_BATCHES * batch_size
     batches = []
     for start in range(0, len(order), pool):
         pooled = sorted(order[start : start + pool], key=lambda number: lengths[number])
-        batches += [pooled[at : at + batch_size] for at in range(0, len(pooled), batch_size)]
-    draw.shuffle(batches)
+        batches += [pooled[first : first + batch_size] for first in range(0, len(pooled), batch_size)]
+    rng.shuffle(batches)
     return batches
 
 
@@ -219,10 +219,10 @@ def _make_optimizer(network: TaskNetwork, settings: TaskSettings) -> torch.optim
     rate = settings.fit.learning_rate
     tuned = network.elmo.bilm if isinstance(network.elmo, ElmoLayer) else None
     bilm = set() if tuned is None else set(tuned.parameters())
-    own = [p for p in network.parameters() if p.requires_grad and p not in bilm]
-    groups: list[dict[str, Any]] = [{"params": own, "lr": rate, "full_rate": rate}]
+    task_parameters = [p for p in network.parameters() if p.requires_grad and p not in bilm]
+    groups: list[dict[str, Any]] = [{"params": task_parameters, "lr": rate, "full_rate": rate}]
     if bilm:
-        # In the order of the module, so that a saved state fits again. The softmax is not part of the task.
+        # In module order, so that a saved optimizer state can be loaded. The network does not include the softmax.
         rate = settings.elmo.learning_rate
         groups.append({"params": [p for p in network.parameters() if p in bilm], "lr": rate, "full_rate": rate})
     return torch.optim.Adam(groups)

@@ -1,7 +1,7 @@
-"""The layers of a frozen biLM, on disk: each distinct sentence, or mean of a text, is computed once.
+"""A store of the layers of a frozen biLM on disk: each distinct sentence, or mean of a text, is computed once.
 
-A store is an SQLite file per model and precision. The values are float16 in the order word, layer (then context
-vector).
+There is one SQLite file per model and precision. Values are float16, ordered by word and layer, with the context
+vector last.
 """
 
 import hashlib
@@ -23,18 +23,18 @@ WORDS_AT_ONCE = 16_384
 
 
 def default_cache_folder() -> Path:
-    """Return `layers` in the cache of the package."""
+    """Return the folder `layers` in the cache of the package."""
     return cache_folder() / "layers"
 
 
 def compute_layers(model: Elmo, sentences: Sequence[Sequence[str]], *, pooled: bool = False) -> list[Values]:
     """Return all layers of each sentence as (T, (L+1)·2D).
 
-    `pooled`: their mean over the words instead, (1, (L+1)·2D + d), with that of the model's context vectors if it has
-    them; memory does not grow with the texts.
+    With `pooled`, return their mean over the words instead, (1, (L+1)·2D + d), followed by the mean of the context
+    vectors if the model has them; only the means are kept in memory.
     """
     arrays: list[Values] = []
-    for words in _cut(map(list, sentences)):
+    for words in _chunk(map(list, sentences)):
         layers = [np.asarray(array, dtype=np.float32) for array in model.embed(words, layers="all")]
         values = [array.transpose(1, 0, 2).reshape(-1, model.num_layers * model.dim) for array in layers]
         if pooled and model.context is not None:
@@ -47,10 +47,10 @@ def compute_layers(model: Elmo, sentences: Sequence[Sequence[str]], *, pooled: b
 
 
 class LayerStore:
-    """The layers of sentences by one model; what is missing is computed and stored."""
+    """The stored layers of one model; missing sentences are computed and added."""
 
     def __init__(self, model: Elmo, folder: Path | None = None, *, pooled: bool = False) -> None:
-        """`folder` holds the stores of all models; `pooled` is that of compute_layers."""
+        """`folder` holds the stores of all models; see compute_layers for `pooled`."""
         self._model, self._pooled = model, pooled
         self._num_values = model.num_layers * model.dim
         name = f"{model.checkpoint().fingerprint()[:32]}-{model.precision}"
@@ -67,13 +67,13 @@ class LayerStore:
     def add(
         self, sentences: Iterable[Sequence[str]], on_words: Callable[[int, int], None] = lambda done, total: None
     ) -> None:
-        """Compute the sentences that are missing; `on_words` gets the number of words done and of all."""
+        """Compute the missing sentences; `on_words` is called with the number of words done and the total."""
         requested = {_key(words): list(words) for words in sentences}
         with self._errors(), self._lock:
             known = {key for (key,) in self._database.execute("SELECT key FROM layers")}
             missing = [words for key, words in requested.items() if key not in known]
             total, done = sum(map(len, missing)), 0
-            for chunk in _cut(sorted(missing, key=len)):
+            for chunk in _chunk(sorted(missing, key=len)):
                 layers = compute_layers(self._model, chunk, pooled=self._pooled)
                 if not all(np.isfinite(array).all() for array in layers):
                     raise InputError("This model returns values beyond 65504, which float16 cannot hold.")
@@ -84,7 +84,7 @@ class LayerStore:
                 on_words(done, total)
 
     def __getitem__(self, words: Sequence[str]) -> Values:
-        """Return the values (T, V) of a sentence that was added, or (1, V), as compute_layers orders them."""
+        """Return the values of an added sentence, (T, V), or (1, V) if pooled, in the order of compute_layers."""
         with self._errors():
             (content,) = self._database.execute("SELECT layers FROM layers WHERE key = ?", (_key(words),)).fetchone()
         return np.frombuffer(content, dtype=np.float16).reshape(-1, self._num_values)
@@ -100,8 +100,8 @@ class LayerStore:
             ) from error
 
 
-def _cut(sentences: Iterable[list[str]]) -> Iterator[list[list[str]]]:
-    """Cut into chunks of about WORDS_AT_ONCE words."""
+def _chunk(sentences: Iterable[list[str]]) -> Iterator[list[list[str]]]:
+    """Group sentences into chunks of about WORDS_AT_ONCE words."""
     chunk: list[list[str]] = []
     num_words = 0
     for words in sentences:

@@ -1,4 +1,4 @@
-"""Gold and predicted -> scores in percent, by scikit-learn and scipy, or by their published definitions."""
+"""Gold and predicted targets -> scores in percent, from scikit-learn and scipy or by their published definitions."""
 
 import itertools
 import re
@@ -39,15 +39,15 @@ def tag_spans(tags: Sequence[str]) -> list[tuple[str, int, int]]:
 
 def score_spans(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> dict[str, float]:
     """Return precision, recall and F1 of spans whose type and both borders are correct."""
-    pairs = [(set(tag_spans(right)), set(tag_spans(tags))) for right, tags in zip(gold, predicted, strict=True)]
-    num_right = sum(len(right & answered) for right, answered in pairs)
+    pairs = [(set(tag_spans(correct)), set(tag_spans(tags))) for correct, tags in zip(gold, predicted, strict=True)]
+    num_correct = sum(len(gold_spans & spans) for gold_spans, spans in pairs)
     num_gold, num_predicted = (sum(map(len, spans)) for spans in zip(*pairs, strict=True))
     if not num_gold + num_predicted:
         return {"f1": 100.0, "precision": 100.0, "recall": 100.0}
     return {
-        "f1": 200 * num_right / (num_gold + num_predicted),
-        "precision": 100 * num_right / max(1, num_predicted),
-        "recall": 100 * num_right / max(1, num_gold),
+        "f1": 200 * num_correct / (num_gold + num_predicted),
+        "precision": 100 * num_correct / max(1, num_predicted),
+        "recall": 100 * num_correct / max(1, num_gold),
     }
 
 
@@ -63,7 +63,7 @@ def score_labels(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, flo
 def score_tags(
     gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], *, marks_spans: bool
 ) -> dict[str, float]:
-    """Return the scores of the spans, if tags mark spans, and of all tags as labels."""
+    """Return the scores of all tags as labels and, if the tags mark spans, of the spans."""
     tags, predicted_tags = (list(itertools.chain.from_iterable(rows)) for rows in (gold, predicted))
     return {**(score_spans(gold, predicted) if marks_spans else {}), **score_labels(tags, predicted_tags)}
 
@@ -82,37 +82,37 @@ def score_numbers(gold: Sequence[float], predicted: Sequence[float]) -> dict[str
 def score_relations(gold: Sequence[str], predicted: Sequence[str]) -> dict[str, float]:
     """Return F1 averaged over relations, with their direction and without "Other", as SemEval-2010 defines it."""
     metrics = require("sklearn.metrics", "tasks", "This score")
-    directed: dict[str, set[str]] = {}
+    labels_by_relation: dict[str, set[str]] = {}
     for label in gold:
         relation = re.sub(r"\(e[12],e[12]\)$", "", label)
         if relation.lower() not in _NO_RELATION:
-            directed.setdefault(relation, set()).update((label, f"{relation}(e1,e2)", f"{relation}(e2,e1)"))
+            labels_by_relation.setdefault(relation, set()).update((label, f"{relation}(e1,e2)", f"{relation}(e2,e1)"))
     scores = [
         float(metrics.f1_score(gold, predicted, labels=sorted(labels), average="micro", zero_division=0))
-        for labels in directed.values()
+        for labels in labels_by_relation.values()
     ]
     macro = sum(scores) / len(scores) if scores else 0.0
     return {"macro_f1": 100 * macro, "accuracy": 100 * float(metrics.accuracy_score(gold, predicted))}
 
 
 def score_answers(gold: Sequence[Sequence[str]], predicted: Sequence[str]) -> dict[str, float]:
-    """Return exact match and word F1 against the nearest of each question's answers, as SQuAD defines them.
+    """Return exact match and word F1 against the closest answer to each question, as SQuAD defines them.
 
     For a question without answers (SQuAD 2) only "" is correct.
     """
     pairs = [(answers or ("",), text) for answers, text in zip(gold, predicted, strict=True)]
-    exact = [max(float(_plain(answer) == _plain(text)) for answer in answers) for answers, text in pairs]
+    exact = [max(float(_normalize(answer) == _normalize(text)) for answer in answers) for answers, text in pairs]
     overlap = [max(_word_f1(answer, text) for answer in answers) for answers, text in pairs]
     return {"f1": 100 * sum(overlap) / len(overlap), "exact": 100 * sum(exact) / len(exact)}
 
 
-def _plain(text: str) -> list[str]:
-    kept = "".join(character for character in text.lower() if character not in string.punctuation)
-    return [word for word in kept.split() if word not in ("a", "an", "the")]
+def _normalize(text: str) -> list[str]:
+    unpunctuated = "".join(character for character in text.lower() if character not in string.punctuation)
+    return [word for word in unpunctuated.split() if word not in ("a", "an", "the")]
 
 
 def _word_f1(answer: str, text: str) -> float:
-    gold, predicted = Counter(_plain(answer)), Counter(_plain(text))
+    gold, predicted = Counter(_normalize(answer)), Counter(_normalize(text))
     if not gold or not predicted:
         return float(gold == predicted)
     return 2 * sum((gold & predicted).values()) / (sum(gold.values()) + sum(predicted.values()))

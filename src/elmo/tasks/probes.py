@@ -1,9 +1,9 @@
-"""Files of labelled data and a model -> what each layer knows.
+"""Probes: labelled data and a model -> a score of each layer.
 
-The linear probes (tagging, features, classification) train one classifier for each layer, the average and a
-learned mix, without influence on each other; layers are first scaled to mean 0 and deviation 1 per dimension, over all
-training words. The senses probe predicts the sense whose mean vector in training is nearest; the similarity probe
-compares the cosine of two sentences' mean vectors with people's scores.
+The linear probes (tagging, features, classification) train independent classifiers for each layer, the average and
+a learned mix; each dimension is first scaled to mean 0 and standard deviation 1 over all training words. The senses
+probe predicts the sense with the nearest mean vector in training; the similarity probe correlates the cosines of
+pairs of sentences' mean vectors with human scores.
 """
 
 import itertools
@@ -36,7 +36,7 @@ Array: TypeAlias = npt.NDArray[np.float32]
 Floats: TypeAlias = npt.NDArray[np.float64]
 HalfFloats: TypeAlias = npt.NDArray[np.float16]
 Labelled: TypeAlias = tuple[HalfFloats, list[str]]  # vectors and their labels
-Advance: TypeAlias = Callable[[int], None]  # gets the number of words that were embedded
+Advance: TypeAlias = Callable[[int], None]  # called with the number of words embedded
 ProbeKind: TypeAlias = Literal["tagging", "features", "classification", "senses", "similarity"]
 AVERAGE, MIX, MEANING, ENCODE, MEAN = "average", "learned mix", "meaning", "encode", "mean"
 DEFAULT_MAX_TRAIN_WORDS: dict[str, int] = {
@@ -44,7 +44,7 @@ DEFAULT_MAX_TRAIN_WORDS: dict[str, int] = {
 }  # fmt: skip
 _CORRELATIONS = ("pearson", "spearman")
 _RESAMPLES = 200
-_FEWEST_EXAMPLES = 100  # of a question, if there are several
+_MIN_EXAMPLES = 100  # per question, if there are several questions
 _NUM_EPOCHS, _MIN_STEPS, _BATCH_SIZE = 8, 500, 256  # small data is repeated more often
 _LEARNING_RATE, _WEIGHT_DECAY = 2e-3, 1e-2
 _MIX_RATE = 10  # the few mix weights need larger steps
@@ -65,7 +65,7 @@ class Score:
 
     @classmethod
     def of_examples(cls, measure: Callable[..., float], *columns: Floats) -> "Score":
-        """Measure test examples, given as columns of numbers, and the bootstrap spread of that measure."""
+        """Compute a score of test examples, given as columns of numbers, and its bootstrap standard error."""
         resampled = require("scipy.stats", "analysis", "A probe").bootstrap(
             columns, measure, paired=True, vectorized=False, n_resamples=_RESAMPLES, method="percentile",
             random_state=0,
@@ -75,7 +75,7 @@ class Score:
 
 @dataclass(frozen=True)
 class ProbeRow:
-    """One kind of vectors, or a baseline; the score of each thing that was measured."""
+    """A row of the table: one kind of vectors, or a baseline, with its scores by name."""
 
     name: str
     scores: dict[str, Score]
@@ -83,7 +83,7 @@ class ProbeRow:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """The table of scores, and the amount of data it rests on."""
+    """The table of scores, and the sizes of the data behind it."""
 
     kind: str
     metric: str
@@ -117,8 +117,8 @@ def probe(
 ) -> ProbeResult:
     """Measure each layer and their average on labelled data; the model itself is not trained.
 
-    tagging: linear classifiers of words, also of a learned mix of the layers; `columns={"tag": "xpos"}` chooses
-    another column. features: the same for each feature of CoNLL-U's FEATS, among the words that have it.
+    tagging: linear classifiers of words, also on a learned mix of the layers; `columns={"tag": "xpos"}` chooses
+    another column. features: the same for each feature of CoNLL-U's FEATS, on the words that have it.
     classification: the same for the mean vectors of texts. senses: the nearest mean of a lemma's senses;
     `sense_index` is WordNet's index.sense, for lemmas that the training data lacks. similarity: correlation of
     cosines with scores, without training. The number of training words is limited to DEFAULT_MAX_TRAIN_WORDS unless
@@ -127,7 +127,7 @@ def probe(
     if kind not in get_args(ProbeKind):
         raise InputError(f"There is no probe {kind!r}; choose one of {', '.join(get_args(ProbeKind))}.")
     if sense_index is not None and kind != "senses":
-        raise InputError("The index of senses is for the probe senses; leave it out.")
+        raise InputError("The index of senses is only for the senses probe; leave it out.")
     limit = max_train_words or DEFAULT_MAX_TRAIN_WORDS.get(kind)
     target: PairTarget = "score" if kind == "similarity" else "auto"
     read = ReadSettings(format, columns=dict(columns or {}), pair_target=target)
@@ -190,7 +190,7 @@ def probe_similarity(
 
 
 def _correlate(vectors: Array, gold: Floats) -> dict[str, Score]:
-    """Return the correlations of scores (N,) with the cosines of vectors (2N, D), first and second by turns."""
+    """Return the correlations of scores (N,) with the cosines of vectors (2N, D), in which pairs are adjacent."""
     first, second = vectors[0::2], vectors[1::2]
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     cosines = (first * second).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
@@ -201,11 +201,11 @@ def _correlate(vectors: Array, gold: Floats) -> dict[str, Score]:
     return {name: Score.of_examples(measure(name), gold, cosines) for name in _CORRELATIONS}
 
 
-# --- word senses: the sense whose mean vector in training is nearest, layer by layer
+# --- word senses: the sense with the nearest mean vector in training, for each layer
 
 
 class SenseMemory:
-    """The sums of the vectors (R, D) of each sense in training; rows are the layers, their average, maybe meaning."""
+    """The sum of the vectors (R, D) of each sense in training; rows: the layers, their average, meaning if any."""
 
     def __init__(self) -> None:
         self.counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -221,7 +221,7 @@ class SenseMemory:
                 total += vector
 
     def candidates(self, entry: str) -> list[str]:
-        """Return the senses of a lemma, the most frequent first."""
+        """Return the senses of a lemma, most frequent first."""
         return rank_senses(self.counts.get(entry, Counter()))
 
     def nearest(self, entry: str, vectors: Sequence[Array]) -> list[str]:
@@ -252,7 +252,7 @@ def probe_senses(
         memory.add(target, vectors)
     if not memory.counts:
         raise InputError("The training data has no words with senses; choose another file.")
-    correct, num_unknown = [], 0  # of each target: by the first sense alone, then by each kind of vectors
+    correct, num_unknown = [], 0  # one row per target: the first sense, then each kind of vectors
     for target, vectors in _embed_targets(model, test, advance):
         entry = target.entry
         candidates = memory.candidates(entry)
@@ -285,7 +285,7 @@ def probe_senses(
 def _embed_targets(
     model: Elmo, sentences: Sequence[SenseSentence], advance: Advance = lambda num_words: None
 ) -> Iterator[tuple[SenseTarget, list[Array]]]:
-    """Yield each word with a sense and its vectors: of each layer, their average, and meaning if there is one."""
+    """Yield each target and its vectors: one per layer, their average and, if the model has one, its meaning."""
     sentences = [sentence for sentence in sentences if sentence.targets]
     arrays = _embed(model, (sentence.words for sentence in sentences), advance)
     for sentence, array in zip(sentences, arrays, strict=True):
@@ -317,13 +317,13 @@ class LinearScores(NamedTuple):
 
 
 class LinearProbe(nn.Module):
-    """(B, L+1, D) -> (B, L+3, C): the class scores of each kind of vectors."""
+    """A linear classifier for each kind of vectors: (B, L+1, D) -> class scores (B, L+3, C)."""
 
     def __init__(self, vectors: Tensor, num_classes: int) -> None:
-        """Build a probe for the scale of the vectors (M, L+1, D)."""
+        """Build a probe that scales its inputs by the statistics of the vectors (M, L+1, D)."""
         super().__init__()
         num_layers, dim = vectors.shape[1:]
-        # One layer at a time, as all in float32 would take twice the memory of the vectors.
+        # One layer at a time: all layers in float32 would take twice the memory of the vectors.
         layers = (vectors[:, layer].float() for layer in range(num_layers))
         kinds = itertools.chain(layers, [vectors.mean(dim=1, dtype=torch.float32)])
         deviations, means = zip(*(torch.std_mean(kind, dim=0, correction=0) for kind in kinds), strict=True)
@@ -343,12 +343,12 @@ class LinearProbe(nn.Module):
 
 
 def train_linear_probe(train: Labelled, test: Labelled, seed: int, all_vectors: HalfFloats) -> LinearScores:
-    """Train on vectors (N, L+1, D) and labels (N,), and measure on others.
+    """Train on vectors (N, L+1, D) and labels (N,), and evaluate on test vectors and labels.
 
-    Vectors are scaled by the mean and the deviation of `all_vectors` (M, L+1, D). Those of the few distinct words that
-    have a feature such as Polarity hardly differ in some dimensions, which their own deviation would blow up.
+    Vectors are scaled by the mean and standard deviation of `all_vectors` (M, L+1, D). The few distinct words with a
+    feature such as Polarity hardly differ in some dimensions, which their own standard deviation would inflate.
     """
-    draw = torch.Generator().manual_seed(seed)
+    generator = torch.Generator().manual_seed(seed)
     ids = {label: number for number, label in enumerate(sorted(set(train[1])))}
     vectors, labels = torch.from_numpy(train[0]), torch.tensor([ids[label] for label in train[1]])
     probe = LinearProbe(torch.from_numpy(all_vectors), len(ids))
@@ -359,7 +359,7 @@ def train_linear_probe(train: Labelled, test: Labelled, seed: int, all_vectors: 
     num_epochs = max(_NUM_EPOCHS, -(-_MIN_STEPS // num_batches))
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, num_epochs * num_batches)
     for _ in range(num_epochs):
-        for rows in torch.split(torch.randperm(len(vectors), generator=draw), _BATCH_SIZE):
+        for rows in torch.split(torch.randperm(len(vectors), generator=generator), _BATCH_SIZE):
             scores = probe(vectors[rows].float())  # the sum of the losses keeps the kinds of vectors independent
             num_kinds = scores.shape[1]
             loss = num_kinds * F.cross_entropy(scores.flatten(0, 1), labels[rows].repeat_interleave(num_kinds))
@@ -367,16 +367,16 @@ def train_linear_probe(train: Labelled, test: Labelled, seed: int, all_vectors: 
             loss.backward()
             optimizer.step()
             schedule.step()
-    # A label that training did not have counts, and cannot be predicted.
+    # A label that is not in the training data cannot be predicted; it counts as an error.
     gold = torch.tensor([ids.get(label, -1) for label in test[1]])
     with torch.no_grad():
-        predicted = [probe(part.float()).argmax(dim=-1) for part in torch.split(torch.from_numpy(test[0]), _BATCH_SIZE)]
+        predicted = [probe(batch.float()).argmax(dim=-1) for batch in torch.from_numpy(test[0]).split(_BATCH_SIZE)]
     accuracy = 100 * (torch.cat(predicted) == gold[:, None]).double().mean(dim=0)
     return LinearScores(accuracy.numpy(), probe.mix.detach().softmax(dim=0).tolist())
 
 
 def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
-    """Return each feature of a word, as in Number=Sing|Person=3, as an answer."""
+    """Parse the features of each word, as in Number=Sing|Person=3, into answers by name."""
     features = []
     for tag in tags:
         pairs = [] if tag in ("_", "") else [pair.partition("=") for pair in tag.split("|")]
@@ -412,9 +412,9 @@ def probe_linear(
     max_train_words: int | None,
     advance: Advance = lambda num_words: None,
 ) -> ProbeResult:
-    """Train and measure. Each seed samples its own training sentences from longer data."""
-    drawn = [draw_sentences(train, max_train_words, seed) for seed in seeds]
-    used = sorted(set().union(*drawn))
+    """Train linear probes and evaluate them. If there is too much training data, each seed samples other sentences."""
+    samples = [draw_sentences(train, max_train_words, seed) for seed in seeds]
+    used = sorted(set().union(*samples))
     questions = _choose_questions([train[number] for number in used], test)
     if not questions:
         raise InputError(
@@ -424,7 +424,7 @@ def probe_linear(
     test_vectors = np.concatenate([*_embed_answered(model, test, advance)])
     scores: dict[str, list[LinearScores]] = {}
     majority: dict[str, float] = {}
-    for seed, numbers in zip(seeds, drawn, strict=True):
+    for seed, numbers in zip(seeds, samples, strict=True):
         sentences = [train[number] for number in numbers]
         all_vectors = np.concatenate([vectors[number] for number in numbers])
         for question in questions:
@@ -433,13 +433,13 @@ def probe_linear(
             majority.setdefault(question, 100 * test_set[1].count(frequent) / len(test_set[1]))
             with limit_threads(1):  # as for task networks
                 scores.setdefault(question, []).append(train_linear_probe(train_set, test_set, seed, all_vectors))
-    rows = [ProbeRow("most frequent", _name_scores({name: [share] for name, share in majority.items()}))]
+    rows = [ProbeRow("most frequent", _name_scores({name: [accuracy] for name, accuracy in majority.items()}))]
     for number, name in enumerate(name_rows(model.num_layers)):
         by_question = {question: [float(run.accuracy[number]) for run in runs] for question, runs in scores.items()}
         rows.append(ProbeRow(name, _name_scores(by_question)))
     weights = np.mean([run.mix_weights for runs in scores.values() for run in runs], axis=0).tolist()
     counts = {
-        "train_words": _count_words(train[number] for number in drawn[0]),
+        "train_words": _count_words(train[number] for number in samples[0]),
         "train_words_in_data": _count_words(train),
         "test_words": _count_words(test),
         "seeds": len(seeds),
@@ -448,7 +448,7 @@ def probe_linear(
 
 
 def draw_sentences(sentences: Sequence[LabelledSentence], max_words: int | None, seed: int) -> list[int]:
-    """Return the numbers of random sentences with about `max_words` words together, in order."""
+    """Return the sorted indices of random sentences with about `max_words` words in total."""
     order = list(range(len(sentences)))
     if max_words is None or _count_words(sentences) <= max_words:
         return order
@@ -463,9 +463,9 @@ def _choose_questions(train: Sequence[LabelledSentence], test: Sequence[Labelled
     for name, answer in _list_answers(train):
         counts.setdefault(name, Counter())[answer] += 1
     tested = {name for name, _ in _list_answers(test)}
-    fewest = _FEWEST_EXAMPLES if len(counts) > 1 else 2
+    min_count = _MIN_EXAMPLES if len(counts) > 1 else 2
     return sorted(
-        name for name, answers in counts.items() if len(answers) > 1 and answers.total() >= fewest and name in tested
+        name for name, answers in counts.items() if len(answers) > 1 and answers.total() >= min_count and name in tested
     )
 
 

@@ -1,6 +1,6 @@
-"""What a task is trained on and how: frozen, validated settings <-> JSON, with defaults for each family.
+"""The settings of a task: frozen, validated dataclasses <-> JSON, with defaults for each family.
 
-Fields declared with `option` are options of `elmo task train` too; their flags and help texts are here alone.
+Fields declared with `option` are also options of `elmo task train`; their flags and help texts are defined here only.
 """
 
 import dataclasses
@@ -15,7 +15,7 @@ from elmo.text.sentence_input import Tokenizer
 from elmo.text.units import Tokenization
 
 FAMILY_NAMES = ("tagging", "classification", "pairs", "relations", "question_answering", "senses")
-# What people call tasks -> the family, and the target of pairs.
+# Common names of tasks -> the family, and the target of pairs.
 KINDS = {
     **{name: (name, "auto") for name in FAMILY_NAMES},
     "ner": ("tagging", "auto"), "pos": ("tagging", "auto"), "chunking": ("tagging", "auto"),
@@ -23,9 +23,9 @@ KINDS = {
     "similarity": ("pairs", "score"), "entailment": ("pairs", "label"),
     "qa": ("question_answering", "auto"), "wsd": ("senses", "auto"),
 }  # fmt: skip
-# Answers and marks are places in running text, so --split-on-spaces is not for these families.
+# Answers and marks are positions in running text, so --split-on-spaces does not apply to these families.
 _ALWAYS_TOKENIZED = ("question_answering", "relations")
-# The roles of columns that hold the text and the target of a family.
+# The roles of the text column and of the target column in each family.
 TEXT_ROLES = {"tagging": "word", "classification": "text", "relations": "text"}
 TARGETS = {
     "tagging": "tag", "classification": "label", "pairs": "label", "relations": "label",
@@ -35,7 +35,7 @@ PairTarget: TypeAlias = Literal["auto", "label", "score"]
 
 
 def keep_known(cls: type, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a dataclass's fields; a stored setting may have been removed since."""
+    """Return the values that are fields of a dataclass; stored settings may include fields since removed."""
     names = {field.name for field in dataclasses.fields(cls)}
     return {name: value for name, value in values.items() if name in names}
 
@@ -46,17 +46,17 @@ dropout_rate = partial(number, least=0, most=0.99)
 
 @dataclass(frozen=True)
 class WordSettings(Settings):
-    """x: the vectors of words without context."""
+    """The word vectors without context, x."""
 
     kinds: tuple[Literal["pretrained", "learned", "characters"], ...] = option(
         ("learned",),
         "Word vectors in addition to ELMo: learned, pretrained, characters, several separated by commas, or none.",
         "--word-features KINDS",
     )
-    dim: int = count(50)  # of learned vectors; pretrained ones have their own
-    min_count: int = count(2)  # a rarer word has no learned vector of its own
-    num_kept: int = 50_000  # first words of the vector file that are kept in addition to those of the data
-    dropout: float = dropout_rate(0.3)  # of x and ELMo together, where they enter the network
+    dim: int = count(50)  # of learned vectors
+    min_count: int = count(2)  # rarer words share one learned vector
+    num_kept: int = 50_000  # number of words kept from the start of the vector file, besides those in the data
+    dropout: float = dropout_rate(0.3)  # of [x; ELMo], the input of the network
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class ElmoSettings(Settings):
 
 @dataclass(frozen=True)
 class NetworkSettings(Settings):
-    """The network between the words and the answer."""
+    """The network between the word vectors and the prediction."""
 
     kind: Literal["auto", "bilstm", "cnn", "linear", "pooled"] = option(
         "bilstm",
@@ -87,9 +87,9 @@ class NetworkSettings(Settings):
     )
     dim: int = count(128)  # of h; each direction of a bilstm has half of it
     num_layers: int = count(1)
-    width: int = count(5)  # of the filters of a cnn in words, an odd number
+    width: int = count(5)  # of a cnn's filters, in words; odd
     dropout: float = dropout_rate(0.3)  # of h
-    crf: Literal["auto", "no"] = "auto"  # tagging; auto: where the tags mark spans
+    crf: Literal["auto", "no"] = "auto"  # tagging; auto: if the tags mark spans
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
@@ -108,18 +108,18 @@ class FitSettings(Settings):
     num_epochs: int = option(30, "Maximum number of epochs.", "--epochs", above=0)
     patience: int = count(5)  # epochs without a better dev score before training stops
     batch_size: int = count(32)
-    min_batches: int = count(50)  # per epoch: a small set is passed over several times
+    min_batches: int = count(50)  # per epoch; a small training set is repeated
     learning_rate: float = count(1e-3)
-    # Lower the learning rate linearly to 0 at the end of num_epochs. Of few epochs it starts higher, so that the
-    # sum over all of them suffices, and all of them are trained.
+    # Lower the learning rate linearly to 0 over num_epochs, without early stopping. It starts higher if there are
+    # few epochs, so that the sum of the rates suffices.
     linear_decay: bool = option(False, "Lower the learning rate linearly to 0 over --epochs.")
-    fraction: float = number(1.0, above=0, most=1)  # of the training examples, drawn by the seed
+    fraction: float = number(1.0, above=0, most=1)  # of the training examples, sampled with the seed
     seed: int = option(0, "Random seed.")
 
 
 @dataclass(frozen=True)
 class TaskSettings(Settings):
-    """Everything that decides a task network and its training, except the data and the biLM."""
+    """Everything that determines a task network and its training, except the data and the biLM."""
 
     title = "The configuration of the task"
 
@@ -137,14 +137,14 @@ class TaskSettings(Settings):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TaskSettings":
-        """Read the object of to_dict, without the settings that this version does not have."""
+        """Build settings from the result of to_dict, ignoring those that this version does not have."""
         sections = {"words": WordSettings, "elmo": ElmoSettings, "network": NetworkSettings, "fit": FitSettings}
         return super().from_dict({key: keep_known(section, values[key]) for key, section in sections.items()})
 
 
 @dataclass(frozen=True)
 class ReadSettings:
-    """How files of examples are read; what is None or missing is detected."""
+    """How files of examples are read; options that are None or missing are detected."""
 
     format: str | None = option(
         None,
@@ -161,13 +161,13 @@ class ReadSettings:
     )
     header: bool | None = option(None, "Whether the first row names the columns.")
     encoding: str = option("utf-8", "Encoding of text files, such as latin-1, cp1252 or gb18030.")
-    pair_target: PairTarget = "auto"  # similarity has scores, entailment labels; auto decides by the values
+    pair_target: PairTarget = "auto"  # similarity has scores, entailment labels; auto: detected
     split_on_spaces: bool = option(False, "Split words at spaces only.")
-    # Each letter of these is a word of a text; training takes them from a biLM that reads characters.
+    # Each letter of these scripts is a word; training copies them from a biLM whose tokens are characters.
     scripts: tuple[Script, ...] = TokenizationConfig.scripts
 
     def with_columns(self, family: str) -> "ReadSettings":
-        """Return settings whose `columns` hold what text_column and label_column say."""
+        """Return settings with text_column and label_column merged into `columns`."""
         named = {TEXT_ROLES.get(family): self.text_column, TARGETS.get(family): self.label_column}
         columns = {role: name for role, name in named.items() if role is not None and name is not None}
         if self.text_column is not None and family not in TEXT_ROLES:
@@ -178,28 +178,28 @@ class ReadSettings:
         return dataclasses.replace(self, columns={**self.columns, **columns}, text_column=None, label_column=None)
 
     def with_changes(self, changes: "ReadSettings", format: str | None) -> "ReadSettings":
-        """Return the settings for another file, of a format: as this one if it has the same, with changes."""
+        """Return the settings for another file; columns and header are inherited if it has the same format."""
         columns, header = changes.columns, changes.header
         if format == self.format:
-            others = {role: name for role, name in self.columns.items() if name not in columns.values()}
-            columns = {**others, **columns}
+            inherited = {role: name for role, name in self.columns.items() if name not in columns.values()}
+            columns = {**inherited, **columns}
             header = self.header if header is None else header
         return dataclasses.replace(self, format=format, columns=columns, header=header, encoding=changes.encoding)
 
     def tokenizer(self, family: str) -> Tokenizer:
-        """Return what splits the texts of a family into words."""
+        """Return the tokenizer of the texts of a family."""
         on_spaces = self.split_on_spaces and family not in _ALWAYS_TOKENIZED
         return Tokenization(TokenizationConfig(scripts=self.scripts)).tokenizer(on_spaces=on_spaces)
 
-    def with_tokenization(self, of_model: TokenizationConfig) -> "ReadSettings":
-        """Return settings that split texts as a model does: into letters of its scripts, or on spaces."""
-        if of_model.split_on_spaces:
+    def with_tokenization(self, tokenization: TokenizationConfig) -> "ReadSettings":
+        """Return settings that tokenize texts as a model does: into letters of its scripts, or on spaces."""
+        if tokenization.split_on_spaces:
             return dataclasses.replace(self, split_on_spaces=True)
-        return self if of_model.units == "words" else dataclasses.replace(self, scripts=of_model.scripts)
+        return self if tokenization.units == "words" else dataclasses.replace(self, scripts=tokenization.scripts)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "ReadSettings":
-        """Build what was recorded as JSON; ConfigError or TypeError for something else."""
+        """Build settings from recorded JSON; raise ConfigError or TypeError if they are invalid."""
         scripts = TokenizationConfig.from_dict({"scripts": values["scripts"]}).scripts
         return cls(**{**keep_known(cls, values), "columns": dict(values["columns"]), "scripts": scripts})
 
@@ -217,23 +217,23 @@ class TaskOptions:
         None, "WordNet's index.sense: the first sense of lemmas that the training data lacks.", "FILE"
     )
     device: str = option("cpu", "Device of the frozen biLM: cpu, cuda, cuda:1 or mps.")
-    num_threads: int = 1  # of the task network; more pay only for large networks on an idle machine
+    num_threads: int = 1  # of the task network; more threads help only large networks on an idle machine
 
 
 @dataclass(frozen=True)
 class Records:
-    """Labelled examples in memory, as JSON objects; `name` is for messages."""
+    """Labelled examples in memory, as JSON objects; `name` is used in messages."""
 
     name: str
     rows: tuple[dict[str, Any], ...]
 
 
-Source: TypeAlias = str | Records  # the name of a file, a pattern of names, or a folder; or records
+Source: TypeAlias = str | Records  # a file name, a pattern or a folder; or records
 
 
 @dataclass(frozen=True)
 class TaskInputs:
-    """What a run is trained on: its family, its data, its biLM and the options."""
+    """The inputs of a run: its family, its data, its biLM and the options."""
 
     family: str
     train: Source
@@ -243,14 +243,14 @@ class TaskInputs:
     options: TaskOptions = field(default_factory=TaskOptions)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the flat mapping that a run's record holds; records in memory must be stored before."""
+        """Return a flat mapping for the record of a run; records in memory must be stored first."""
         values = dataclasses.asdict(self)
         options = values.pop("options")
         return {**values, **options}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "TaskInputs":
-        """Build what to_dict described; KeyError, TypeError, ValueError or ConfigError for something else."""
+        """Build inputs from the result of to_dict; raise KeyError, TypeError, ValueError or ConfigError if invalid."""
         options = {**keep_known(TaskOptions, values), "read": ReadSettings.from_dict(values["read"])}
         return cls(**keep_known(cls, values), options=TaskOptions(**options))
 
@@ -276,7 +276,7 @@ def find_family(kind: str) -> tuple[str, str]:
 
 
 def make_settings(kind: str, values: Mapping[str, Any] | None = None) -> TaskSettings:
-    """Build settings from a family's defaults and changes, nested or by dotted names."""
+    """Build settings from a family's defaults and from changes, nested or with dotted names."""
     merged: dict[str, Any] = {}
     for changes in (DEFAULTS[find_family(kind)[0]], values or {}):
         merge(merged, changes)

@@ -1,4 +1,4 @@
-"""What several runs on the same inputs share: examples, word vectors, the frozen biLM and its layers on disk."""
+"""The inputs that several runs share: examples, word vectors, the frozen biLM and its layers on disk."""
 
 import random
 from collections.abc import Iterable
@@ -20,8 +20,8 @@ from elmo.tasks.readers import read_examples
 from elmo.tasks.readers.datasets import read_first_senses
 from elmo.tasks.settings import FitSettings, ReadSettings, TaskInputs
 
-DEV_FRACTION, MIN_DEV = 0.1, 50  # of the training examples, set apart if there is no dev file
-_DEV_SEED = 20180215  # the same for all runs, so that runs with different seeds are measured alike
+DEV_FRACTION, MIN_DEV = 0.1, 50  # of the training examples, held out if there is no dev file
+_DEV_SEED = 20180215  # the same for all runs, so that their scores are comparable
 
 
 @dataclass(frozen=True)
@@ -34,20 +34,20 @@ class Splits:
     read: ReadSettings  # with everything that was detected
 
     def draw(self, settings: FitSettings, *, needs_dev: bool = True) -> tuple[list[Any], list[Any]]:
-        """Return the training and dev examples of a run; without a dev file, some training examples are dev.
+        """Return the training and dev examples of a run; without a dev file, some training examples are held out.
 
-        A tenth of few examples would measure nothing, so up to a quarter is taken to have MIN_DEV.
+        A tenth of a small training set would be too few, so up to a quarter is held out to reach MIN_DEV.
         """
         train, dev = self.train, self.dev
         if not dev and needs_dev:
             if len(train) < 2:
-                raise InputError("One training example is too few to take dev examples from; give a dev file.")
+                raise InputError("One training example is too few to hold out dev examples; give a dev file.")
             order = list(range(len(train)))
             random.Random(_DEV_SEED).shuffle(order)
-            enough = max(len(train) * DEV_FRACTION, min(MIN_DEV, len(train) / 4))
-            taken = set(order[: min(len(train) - 1, max(1, round(enough)))])
-            dev = [train[number] for number in sorted(taken)]
-            train = [example for number, example in enumerate(train) if number not in taken]
+            num_held_out = max(len(train) * DEV_FRACTION, min(MIN_DEV, len(train) / 4))
+            held_out = set(order[: min(len(train) - 1, max(1, round(num_held_out)))])
+            dev = [train[number] for number in sorted(held_out)]
+            train = [example for number, example in enumerate(train) if number not in held_out]
         if settings.fraction < 1:
             num_kept = max(1, round(len(train) * settings.fraction))
             train = [
@@ -57,7 +57,7 @@ class Splits:
 
 
 def read_splits(inputs: TaskInputs, report: TaskReport) -> Splits:
-    """Read the files of a task, dev and test like the training file; say which columns were chosen."""
+    """Read the files of a task, dev and test like the training file, and report the columns chosen."""
     family, read = inputs.family, inputs.options.read
     train, detected = read_examples(inputs.train, family, read)
     if detected.columns and detected.columns != dict(read.columns) and isinstance(inputs.train, str):
@@ -75,7 +75,7 @@ def read_splits(inputs: TaskInputs, report: TaskReport) -> Splits:
 
 
 class SharedInputs:
-    """The inputs of one or several runs; each is read or computed when a run first needs it."""
+    """The inputs of one or several runs, each read or computed when it is first needed."""
 
     def __init__(self, inputs: TaskInputs, report: TaskReport | None = None) -> None:
         self.inputs = inputs
@@ -100,7 +100,7 @@ class SharedInputs:
 
     @cached_property
     def frozen(self) -> Elmo:
-        """The biLM, not to be changed."""
+        """The frozen biLM, which must not be modified."""
         return self.open_model()
 
     @cached_property
@@ -109,12 +109,12 @@ class SharedInputs:
         return self.frozen.checkpoint().fingerprint()
 
     def open_model(self) -> Elmo:
-        """Open the biLM again, so that it may be changed."""
+        """Open another copy of the biLM, which may be modified."""
         options = self.inputs.options
         return Elmo.from_pretrained(self.inputs.model, precision=options.precision, device=options.device)
 
     def read_pretrained(self, num_kept: int) -> tuple[WordList, npt.NDArray[np.float32]]:
-        """Return the words and vectors of the vector file: the data's and the first `num_kept`."""
+        """Return words and vectors of the vector file: the words in the data and the first `num_kept`."""
         path = self.inputs.options.word_vectors
         if path is None:
             raise InputError("words.kinds has 'pretrained', but there is no file; give --word-vectors FILE.")
@@ -125,7 +125,7 @@ class SharedInputs:
         return self._pretrained[num_kept]
 
     def embed_texts(self, examples: Iterable[Any], *, pooled: bool) -> LayerStore:
-        """Return the store with the layers of the examples' texts; what is missing is computed now."""
+        """Return the store with the layers of the examples' texts, after computing the missing ones."""
         if pooled not in self._stores:
             cache = self.inputs.options.cache_folder
             self._stores[pooled] = LayerStore(self.frozen, None if cache is None else Path(cache), pooled=pooled)

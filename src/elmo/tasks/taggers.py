@@ -1,4 +1,4 @@
-"""The ready-made taggers of parts of speech and entities, in English and Chinese; they need no torch.
+"""The ready-made taggers for parts of speech and entities, in English and Chinese; they do not need torch.
 
 A tagger is one small file in models/taggers: a mix of the layers of a packaged model, two convolutions over
 three words, a linear layer, and the transitions of a CRF. recipes/taggers trains them.
@@ -53,10 +53,10 @@ def choose_tagger(task: str, texts: Iterable[str]) -> str:
 def load(task: str | Path, *, bilm: str | Path | Elmo | None = None, **options: Any) -> "Task | Tagger":
     """Open a ready-made tagger by its name, such as "en-entities", or the folder of a trained task.
 
-    `bilm` says where a task's biLM is now, if not where it was in training, or is the opened model, which several
-    tasks may share; it must be the same one. The options are those of Elmo.from_pretrained: `precision` (of a
-    folder: else that of training), `device`, `local_files_only`, and `num_threads`, which a task's own network has
-    too; it uses one if they are not given.
+    `bilm` is the location of a task's biLM if it has moved since training, or an open model, which several tasks may
+    share; it must be the biLM of the training. The options are those of Elmo.from_pretrained: `precision` (a trained
+    task defaults to the precision of the training), `device`, `local_files_only`, and `num_threads`, which also
+    applies to the task network (default: one thread).
     """
     if str(task) in list_taggers() and not Path(task).exists():
         return _open_tagger(str(task), bilm, options)
@@ -66,7 +66,7 @@ def load(task: str | Path, *, bilm: str | Path | Elmo | None = None, **options: 
 
 
 def open_taggers(models: Iterable[Elmo]) -> "dict[str, Tagger]":
-    """Open the ready-made taggers of opened models, by name."""
+    """Open the ready-made taggers of some open models, by name."""
     by_hash, taggers = {model.checkpoint().fingerprint(): model for model in models}, {}
     for name in list_taggers():
         description, weights = _read_tagger(name)
@@ -95,14 +95,14 @@ def _read_tagger(name: str) -> tuple[dict[str, Any], dict[str, Array]]:
             weights = {key: file.get_tensor(key).astype(np.float32) for key in file.keys()}  # noqa: SIM118
             return json.loads(file.metadata()["tagger"]), weights
     except (OSError, SafetensorError, KeyError, TypeError, ValueError) as error:
-        raise CheckpointError(f"{path} is no tagger: {first_line(error)}; install the package again.") from error
+        raise CheckpointError(f"{path} is not a tagger: {first_line(error)}; install the package again.") from error
 
 
 class Tagger(TrainedTask):
-    """A ready-made tagger. Parts of speech of a Chinese text come with its words, which the tagger finds too."""
+    """A ready-made tagger. For Chinese, the part-of-speech tagger also segments the text into words."""
 
     def __init__(self, name: str, description: dict[str, Any], weights: dict[str, Array], model: Elmo) -> None:
-        """`description` says which tags there are, and on which data they were learned, how well."""
+        """`description` has the tags, the training data and the test scores."""
         self.name, self.description, self.weights, self.elmo = name, description, weights, model
         tags = description["tags"]
         labels = sorted(set(map(_type_of, tags))) if description["joins_words"] else tags
@@ -112,7 +112,7 @@ class Tagger(TrainedTask):
         return f"Tagger({self.name}, {len(self.labels)} labels: {', '.join(self.labels[:5])}, …)"
 
     def tokenize(self, text: str) -> list[Word]:
-        """Return the words of a text with their offsets; of Chinese, its characters."""
+        """Return the words of a text with their offsets; for Chinese, its characters."""
         return self.elmo.tokenize(text)
 
     def texts(self, example: TaggedSentence) -> tuple[Words, ...]:
@@ -134,7 +134,7 @@ class Tagger(TrainedTask):
         return score_tags(gold, predicted, marks_spans="O" in self.labels)
 
     def tag_layers(self, layers: Array) -> Words:
-        """Return the tags of a sentence by its layers (L+1, T, 2D)."""
+        """Return the tags of a sentence, given its layers (L+1, T, 2D)."""
         tags, weights = self.description["tags"], self.weights
         mixed = np.tensordot(weights["mix"], layers, axes=1)
         states = self._convolve(mixed, "filters0")
@@ -144,14 +144,14 @@ class Tagger(TrainedTask):
         return tuple(tags[number] for number in path)
 
     def _convolve(self, states: Array, name: str) -> Array:
-        """Return the filters (3·D, H) over three words of (T, D), rectified."""
+        """Apply filters (3·D, H) to each window of three words of (T, D), followed by ReLU."""
         padded = np.pad(states, ((1, 1), (0, 0)))
         windows = np.concatenate([padded[:-2], states, padded[2:]], axis=1)
         filtered: Array = np.maximum(windows @ self.weights[name] + self.weights[f"{name}_bias"], 0)
         return filtered
 
     def _join(self, example: TaggedSentence, characters: TagPrediction) -> TagPrediction:
-        """Join characters to words where a text was given; words that were given keep the type of their tag."""
+        """Join the characters of a text into words; pretokenized words only get the type of their tag."""
         if not isinstance(example.record, str):
             return TagPrediction(example.words, tuple(map(_type_of, characters.tags)))
         words = tuple("".join(example.words[start:end]) for _, start, end in characters.spans)
@@ -159,7 +159,7 @@ class Tagger(TrainedTask):
 
 
 def decode(scores: Array, transitions: Array, first: Array, last: Array) -> list[int]:
-    """Return the best sequence of tags by the scores (T, K) of words, (K, K) of pairs and (K,) of the ends."""
+    """Return the best sequence of tags, given scores of words (T, K), of tag pairs (K, K) and of both ends (K,)."""
     total, pointers = first + scores[0], []
     for row in scores[1:]:
         pairs = total[:, None] + transitions

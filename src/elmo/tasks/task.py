@@ -1,6 +1,6 @@
-"""Task: a trained task, ready to predict, and its folder: task.json, words.json, weights.safetensors, maybe bilm/.
+"""The Task class and its folder: task.json, words.json, weights.safetensors and, for some tasks, bilm/.
 
-`load` opens the folder that training wrote; build_network is the only place where settings become a network.
+`load_task` opens the folder that training wrote; only build_network turns settings into a network.
 """
 
 import dataclasses
@@ -49,7 +49,7 @@ BILM_PREFIX, PRETRAINED_WEIGHT = "encoder.elmo.bilm.", "encoder.words.pretrained
 
 @dataclass(frozen=True)
 class BilmReference:
-    """The biLM a task was trained with: where it was, and the fingerprints of what its vectors depend on."""
+    """The biLM that a task was trained with: its source, its fingerprints and its shape."""
 
     source: str | None  # None: the default model
     hash: str
@@ -57,12 +57,12 @@ class BilmReference:
     dim: int
     is_carried: bool = False
     precision: str = "float32"
-    context_dim: int = 0  # of the context layer, if the task reads it
+    context_dim: int = 0  # of the context layer, if the task uses it
     context_hash: str | None = None
 
     @property
     def shape(self) -> BilmShape:
-        """Its layers and their dimensions."""
+        """The number of layers and their dimensions."""
         return BilmShape(self.num_layers, self.dim, self.context_dim)
 
 
@@ -91,7 +91,7 @@ def build_network(
     tuned: Elmo | None = None,
     pretrained: Tensor | None = None,
 ) -> TaskNetwork:
-    """Build a network with random weights; `tuned` is the model to train along, `pretrained` holds word vectors."""
+    """Build a network with random weights; `tuned` is a model to fine-tune, `pretrained` holds word vectors."""
     if settings.network.kind == "pooled":
         return PooledClassifier(labels, batcher)
     learned = batcher.words.learned
@@ -118,18 +118,18 @@ def _build_elmo(settings: TaskSettings, bilm: BilmShape | None, tuned: Elmo | No
 
 
 def write_task(folder: Path, description: TaskDescription, words: Vocabularies, weights: dict[str, Tensor]) -> None:
-    """Write a task; files of the same names are replaced, others stay."""
+    """Write a task; existing files with the same names are replaced, others are kept."""
     content = {"format_version": FORMAT_VERSION, **dataclasses.asdict(description)}
-    listed = {"learned": words.learned.words, "pretrained": words.pretrained.words}
+    word_lists = {"learned": words.learned.words, "pretrained": words.pretrained.words}
     with replacing_folder(folder, (WEIGHTS_FILE, WORDS_FILE, TASK_FILE)) as new:
-        (new / WORDS_FILE).write_text(json.dumps(listed, ensure_ascii=False), encoding="utf-8")
+        (new / WORDS_FILE).write_text(json.dumps(word_lists, ensure_ascii=False), encoding="utf-8")
         save_file({name: weight.contiguous() for name, weight in weights.items()}, new / WEIGHTS_FILE)
-        shutil.copymode(new / WORDS_FILE, new / WEIGHTS_FILE)  # safetensors writes for the owner alone
+        shutil.copymode(new / WORDS_FILE, new / WEIGHTS_FILE)  # safetensors makes it readable only by the owner
         (new / TASK_FILE).write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Tensor]]:
-    """Read what write_task wrote; CheckpointError for anything else."""
+    """Read a task that write_task wrote; raise CheckpointError for any other content."""
     folder = current_folder(folder)
     if not (folder / TASK_FILE).is_file():
         raise CheckpointError(
@@ -137,11 +137,11 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
         )
     try:
         content = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
-        listed = json.loads((folder / WORDS_FILE).read_text(encoding="utf-8"))
+        word_lists = json.loads((folder / WORDS_FILE).read_text(encoding="utf-8"))
         weights = load_file(folder / WEIGHTS_FILE)
         if content["format_version"] != FORMAT_VERSION:
             raise CheckpointError(
-                f"{folder} is of version {content['format_version']}, but this program reads version "
+                f"{folder} has format version {content['format_version']}, but this program reads version "
                 f"{FORMAT_VERSION}; use the program that wrote it, or train again."
             )
         bilm = content["bilm"]
@@ -152,7 +152,7 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
             ReadSettings.from_dict(content["read"]),
             None if bilm is None else parse(BilmReference, bilm, f"{folder / TASK_FILE}"),
         )
-        words = Vocabularies(WordList(listed["learned"]), WordList(listed["pretrained"]))
+        words = Vocabularies(WordList(word_lists["learned"]), WordList(word_lists["pretrained"]))
     except (
         OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError, ConfigError
     ) as error:  # fmt: skip
@@ -161,7 +161,7 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
 
 
 class Task(TrainedTask):
-    """A trained network with everything it needs. Several threads may call it; they take turns."""
+    """A trained network with its vocabularies and its biLM. Thread-safe: calls from several threads are serialized."""
 
     def __init__(
         self,
@@ -182,16 +182,16 @@ class Task(TrainedTask):
 
     @property
     def metric(self) -> str:
-        """The name of the score that decides."""
+        """The name of the main score."""
         return self._network.metric
 
     @property
     def mixing_weights(self) -> list[dict[str, Any]]:
-        """The learned s_j ("weights", which sum to 1) and γ ("gamma") of each mix, that of the input first."""
+        """The learned s_j ("weights", which sum to 1) and γ ("gamma") of each mix, the input's first."""
         return self._network.mixing_weights
 
     def tokenize(self, text: str) -> list[Word]:
-        """Return the words of a text with their offsets, split like those of training."""
+        """Split a text into words with their offsets, as in training."""
         return self.read.tokenizer(self.family)(text)
 
     def texts(self, example: Any) -> tuple[Words, ...]:
@@ -211,12 +211,12 @@ class Task(TrainedTask):
 
 
 def describe(folder: str | Path) -> dict[str, Any]:
-    """Return what a folder of a trained task holds, as JSON: its labels, network, biLM, data and scores."""
+    """Describe a trained task in a folder as a JSON object: its labels, network, biLM, data and scores."""
     folder = Path(folder)
     description, words, weights = read_task(folder)
     settings, bilm = description.settings, description.bilm
     scores = read_json(folder / SCORES_FILE) if (folder / SCORES_FILE).is_file() else {}
-    named = ("metric", "dev", "test", "num_train", "num_dev", "best_epoch", "elapsed_seconds")
+    result_names = ("metric", "dev", "test", "num_train", "num_dev", "best_epoch", "elapsed_seconds")
     return {
         "family": description.family,
         "labels": description.targets,
@@ -226,7 +226,7 @@ def describe(folder: str | Path) -> dict[str, Any]:
         "bilm": None if bilm is None else {**dataclasses.asdict(bilm), "source": bilm.source or DEFAULT_MODEL},
         "format": description.read.format,
         "columns": dict(description.read.columns),
-        **{name: scores[name] for name in named if name in scores},
+        **{name: scores[name] for name in result_names if name in scores},
     }
 
 
@@ -239,7 +239,7 @@ def load_task(
     num_threads: int | None = None,
     local_files_only: bool = False,
 ) -> Task:
-    """Open the folder of a trained task; the arguments are those of taggers.load."""
+    """Open the folder of a trained task; see taggers.load for the arguments."""
     folder = Path(folder)
     description, words, weights = read_task(folder)
     settings, reference = description.settings, description.bilm
@@ -249,10 +249,10 @@ def load_task(
         model = _open_bilm(folder, reference, bilm, {**options, "precision": precision or reference.precision})
         if settings.network.kind == "pooled" and model.checkpoint().context_hash() != reference.context_hash:
             raise CheckpointError(
-                f"{folder} was trained with another context layer than its biLM has now; put it back."
+                f"{folder} was trained with a different context layer than its biLM has now; restore the original."
             )
     is_frozen = model is not None and not settings.elmo.tune
-    layers: dict[Words, Values] = {}  # of the sentences read last
+    layers: dict[Words, Values] = {}  # of the sentences encoded last
     shape = None if reference is None else reference.shape
     batcher = Batcher(words, shape, layers.__getitem__ if is_frozen else None)
     try:
@@ -271,7 +271,7 @@ def load_task(
     network.eval().requires_grad_(False)
 
     def encode(sentences: list[Words]) -> None:
-        """Compute layers rounded like those on disk, so that both give the same scores."""
+        """Compute layers, rounded as in the layer store, so that both give the same scores."""
         assert model is not None
         arrays = compute_layers(model, sentences, pooled=settings.network.kind == "pooled")
         layers.clear()
@@ -281,10 +281,10 @@ def load_task(
 
 
 def _open_bilm(
-    folder: Path, reference: BilmReference, named: str | Path | Elmo | None, options: dict[str, Any]
+    folder: Path, reference: BilmReference, override: str | Path | Elmo | None, options: dict[str, Any]
 ) -> Elmo:
     recorded = folder / BILM_FOLDER if reference.is_carried else reference.source
-    source = recorded if named is None else named
+    source = recorded if override is None else override
     if isinstance(source, Elmo):
         model = source
     else:

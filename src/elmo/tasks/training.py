@@ -1,7 +1,7 @@
 """Labelled data -> a trained task in a folder: `train` starts a run, `resume` continues one that was stopped.
 
-While it trains, the folder holds training/run.json, what the run was started with, and training/state.pt, where it
-stands after its last epoch; scores.json is written at the end.
+During training, the folder holds training/run.json, the inputs and settings of the run, and training/state.pt, its
+state after the last epoch; scores.json is written at the end.
 """
 
 import dataclasses
@@ -53,9 +53,9 @@ logger = logging.getLogger(__name__)
 
 TRAINING, RUN_FILE, STATE_FILE = "training", "run.json", "state.pt"
 Settings = TaskSettings | Mapping[str, Any]
-USUAL_SPREAD = 0.5  # standard deviation of a dimension, about that of GloVe
-NUM_SPREAD_EXAMPLES = 200  # by which the spread of a model's layers is estimated
-# Texts of more words on average, or no more examples, are classified by pooled vectors alone.
+USUAL_SPREAD = 0.5  # standard deviation per dimension, about the same as GloVe's
+NUM_SPREAD_EXAMPLES = 200  # for estimating the spread of a model's layers
+# Texts longer than this on average, or at most this many examples, are classified with pooled vectors only.
 LONG_TEXT, FEW_EXAMPLES = 100, 500
 FEW_TO_MEASURE = 200  # scores on fewer examples come with a warning
 
@@ -76,7 +76,7 @@ class TaskResult:
     settings: dict[str, Any]
     bilm_hash: str | None
     elapsed_seconds: float
-    num_dev: int = 0  # 0: the dev scores are those of cross-validation
+    num_dev: int = 0  # 0: the dev scores come from cross-validation
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of scores.json."""
@@ -102,11 +102,11 @@ def train(
     """Train a task on labelled examples and write it to the new folder `output`.
 
     `kind` is a family (tagging, classification, pairs, relations, question_answering, senses) or the name of a
-    task (ner, pos, sentiment, entailment, …). The data of `train`, `dev` and `test` are the name of a file, a
-    pattern of names, a folder with a folder of texts per label, a DataFrame, a Dataset, a list of dicts, or
-    (texts, labels). `dev` decides when to stop; without it, cross-validation or training examples that are set
-    apart do. `test` is measured once at the end. `settings` are changes of the family's defaults, such as
-    {"elmo.where": "both"}. `resume` continues a run that was stopped.
+    task (ner, pos, sentiment, entailment, …). `train`, `dev` and `test` are each a file name, a pattern, a folder
+    with one subfolder of texts per label, a DataFrame, a Dataset, a list of dicts, or (texts, labels). `dev`
+    determines when to stop; without it, cross-validation or held-out training examples do. `test` is evaluated once
+    at the end. `settings` override the family's defaults, as in {"elmo.where": "both"}. `resume` continues an
+    interrupted run.
     """
     inputs, chosen = resolve_inputs(train, kind, dev, test, model, settings, options)
     check_new(Path(output))
@@ -115,7 +115,7 @@ def train(
 
 
 def resume(output: str | Path, *, show_progress_bar: bool = False) -> TaskResult:
-    """Continue a run from its last epoch, exactly; a finished one returns its scores."""
+    """Continue a run exactly from its last epoch; for a finished run, return its scores."""
     folder = Path(output)
     inputs, settings = read_run(folder)
     if is_done(folder):
@@ -133,7 +133,7 @@ def resolve_inputs(
     settings: Settings | None,
     options: TaskOptions | None,
 ) -> tuple[TaskInputs, TaskSettings]:
-    """Return the inputs and settings of a run, with what the kind and the options imply."""
+    """Return the inputs and settings of a run, completed according to the kind of task and the options."""
     options = options or TaskOptions()
     family, target = find_family(kind)
     if options.num_threads < 1:
@@ -168,15 +168,15 @@ def train_task(
     keep: bool = True,
     is_new: bool = False,
 ) -> TaskResult:
-    """Train in a folder from its last epoch on, and write its scores; a folder that `is_new` is started first.
+    """Train from the last epoch saved in a folder, and write the scores; if `is_new`, create the folder first.
 
-    With `keep` the folder becomes a task to load; without it, only the scores are kept. Of two networks, the one
+    With `keep`, the trained task is written too; without it, only the scores. If two networks are compared, the one
     with the better dev score is written.
     """
     started = time.monotonic()
     kinds = choose_networks(shared, settings)
     runs = [_Run(shared, settings, kind, is_alone=len(kinds) == 1) for kind in kinds]
-    if is_new:  # not before: a mistake in the inputs leaves no folder
+    if is_new:  # only now, so that a fault in the inputs leaves no folder behind
         start(shared.inputs, settings, folder)
     with holding_run(folder), limit_threads(shared.inputs.options.num_threads):
         for run in runs:
@@ -189,7 +189,7 @@ def train_task(
             if runs[1].state.best_score > chosen.state.best_score + 25 / math.sqrt(len(runs[1].dev)):
                 chosen = runs[1]
             elif not shared.splits.dev:
-                # It needs no dev examples of its own, so those that compared the networks are learned from too.
+                # It needs no dev examples, so it is trained again on those used for the comparison too.
                 chosen = _Run(shared, settings, "pooled", is_alone=True)
                 chosen.fit(folder)
         result = chosen.measure(folder, started)
@@ -201,7 +201,7 @@ def train_task(
 
 
 def choose_networks(shared: SharedInputs, settings: TaskSettings) -> list[str]:
-    """Return the kinds of network to train: of "auto" those that may be the best for such texts."""
+    """Return the kinds of network to train; for "auto", those that may be the best for these texts."""
     kind, train = settings.network.kind, shared.splits.train
     if kind != "auto":
         return [kind]
@@ -216,7 +216,7 @@ def choose_networks(shared: SharedInputs, settings: TaskSettings) -> list[str]:
 
 
 class _Run:
-    """One network with its examples, from the first epoch to the folder."""
+    """The training of one network: its examples, its state, and the files that it writes."""
 
     def __init__(self, shared: SharedInputs, settings: TaskSettings, network_kind: Any, *, is_alone: bool) -> None:
         """`is_alone`: no other network is compared with it on the same dev examples."""
@@ -249,10 +249,10 @@ class _Run:
         if layers_of is not None and shape is not None and network.mixes is not None:
             texts = [text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text]
             if texts:
-                _start_gamma(network.mixes, shape, [layers_of(text) for text in texts])
+                _initialize_gamma(network.mixes, shape, [layers_of(text) for text in texts])
         self.network = network
-        for split, what in ((self.dev, "dev"), (shared.splits.test, "test")):
-            network.warn_of_unknown(split, what)
+        for split, name in ((self.dev, "dev"), (shared.splits.test, "test")):
+            network.warn_of_unknown(split, name)
 
     def _choose_words(self, is_pooled: bool) -> tuple[Vocabularies, npt.NDArray[np.float32] | None]:
         learned, pretrained, vectors = WordList(), WordList(), None
@@ -292,14 +292,14 @@ class _Run:
         )
 
     def fit(self, folder: Path) -> None:
-        """Train from the state that the folder holds, if any."""
+        """Train from the state saved in the folder, if there is one."""
         path = folder / TRAINING / STATE_FILE
         if path.exists() and not self.network.fits_directly:
             self.state = load_state(path)
         if self.state.bilm_hash != self._bilm_hash:
             raise InputError(
                 f"{self._shared.inputs.model or 'The default model'} is not the biLM that the run in {folder} "
-                "began with; put that one back, or start a new run."
+                "started with; restore that one, or start a new run."
             )
         fit(
             self.network, self._settings, self._train, self.dev, state=self.state, report=self._shared.report,
@@ -333,17 +333,17 @@ class _Run:
         )
 
     def write(self, folder: Path) -> None:
-        """Write the task, with its biLM if that was tuned or is to be carried."""
+        """Write the task, including its biLM if it was tuned or carry_bilm is set."""
         bilm, model = self._bilm, self._model
         if isinstance(self.network.elmo, ElmoLayer) and bilm is not None:
-            model = self.network.elmo.to_elmo()  # with the weights that were tuned
+            model = self.network.elmo.to_elmo()  # with the tuned weights
             bilm = dataclasses.replace(bilm, hash=model.checkpoint().fingerprint())
         if model is not None and bilm is not None and bilm.is_carried:
             model.save_pretrained(folder / BILM_FOLDER)
         description = TaskDescription(
             self._shared.inputs.family, self._settings, self.network.labels, self._shared.splits.read, bilm,
         )  # fmt: skip
-        # A tuned biLM has a folder of its own.
+        # A tuned biLM is saved in a separate folder.
         weights = self.state.best_weights
         weights = {name: weight for name, weight in weights.items() if not name.startswith(BILM_PREFIX)}
         write_task(folder, description, self._words, weights)
@@ -361,10 +361,10 @@ def check_labels(splits: Splits, labels: Labels) -> None:
         )
 
 
-def _start_gamma(mixes: LayerMixes, shape: BilmShape, values: Sequence[npt.NDArray[Any]]) -> None:
-    """Let γ start where the mixed layers (of sentences, (T, V) each) have the spread of usual word vectors.
+def _initialize_gamma(mixes: LayerMixes, shape: BilmShape, values: Sequence[npt.NDArray[Any]]) -> None:
+    """Initialize γ so that the mixed layers of sentences, (T, V) each, have the spread of typical word vectors.
 
-    Models differ in the length of their vectors, and a few epochs move γ by little.
+    Models differ in the norm of their vectors, and a few epochs change γ only slightly.
     """
     layers = np.concatenate(values)[:, : shape.num_layers * shape.dim].astype(np.float32)
     if mixes.layers != "concat":
@@ -379,13 +379,13 @@ def _start_gamma(mixes: LayerMixes, shape: BilmShape, values: Sequence[npt.NDArr
 
 
 def check_new(folder: Path) -> None:
-    """Raise InputError if a folder holds anything."""
+    """Raise InputError if a folder is not empty."""
     if not is_vacant(folder, TRAINING):
         raise InputError(f"{folder} exists already; choose a new folder, or --resume it to continue its run.")
 
 
 def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
-    """Make the folder of a new run; what a killed process left before it wrote anything is removed."""
+    """Create the folder of a new run, or reuse one in which a killed process had not yet written a record."""
     check_new(folder)
     (folder / TRAINING).mkdir(parents=True, exist_ok=True)
     with holding_run(folder):
@@ -395,7 +395,7 @@ def start(inputs: TaskInputs, settings: TaskSettings, folder: Path) -> None:
 
 
 def describe_inputs(inputs: TaskInputs, settings: TaskSettings) -> dict[str, Any]:
-    """Return the record of what a run is started with: absolute paths, settings, and the checksums of files."""
+    """Return the record of a run's inputs: absolute paths, settings, and the checksums of files."""
     values = inputs.to_dict()
     files: list[str] = []
     for name in ("train", "dev", "test", "word_vectors", "sense_index", "model"):
@@ -408,7 +408,7 @@ def describe_inputs(inputs: TaskInputs, settings: TaskSettings) -> dict[str, Any
 
 
 def read_run(folder: Path) -> tuple[TaskInputs, TaskSettings]:
-    """Return what a run was started with; InputError if its files have changed."""
+    """Return the inputs and settings of a run; raise InputError if its files have changed."""
     path = folder / TRAINING / RUN_FILE
     if not is_started(folder):
         raise InputError(f"{folder} is not a run that can be resumed: it has no {TRAINING}/{RUN_FILE}.")
@@ -420,7 +420,7 @@ def read_run(folder: Path) -> tuple[TaskInputs, TaskSettings]:
 
 
 def read_record(path: Path, advice: str) -> tuple[TaskInputs, TaskSettings, dict[str, str]]:
-    """Read what describe_inputs returned: inputs, settings and checksums."""
+    """Read a record by describe_inputs: inputs, settings and checksums."""
     record = read_json(path)
     try:
         settings = TaskSettings.from_dict(record["settings"])
@@ -441,12 +441,12 @@ def is_started(folder: Path) -> bool:
 
 
 def is_done(folder: Path) -> bool:
-    """Return whether a run has ended."""
+    """Return whether a run is finished."""
     return (folder / SCORES_FILE).is_file()
 
 
 def finish(folder: Path) -> TaskResult:
-    """Return the result of a run that has ended; state that a kill right after its end left is removed."""
+    """Return the result of a finished run, after removing a state file that a killed process left behind."""
     with holding_run(folder):
         remove(folder / TRAINING / STATE_FILE)
     try:
@@ -456,14 +456,14 @@ def finish(folder: Path) -> TaskResult:
 
 
 def save_state(path: Path, state: FitState) -> None:
-    """Write where training stands; an earlier state is replaced."""
+    """Save the state of training, replacing an earlier one."""
     content = io.BytesIO()
     torch.save(vars(state), content)
     replace_file(path, content.getvalue())
 
 
 def load_state(path: Path) -> FitState:
-    """Read where training stood."""
+    """Load the state of training."""
     try:
         return FitState(**torch.load(path, weights_only=True))
     except (OSError, RuntimeError, pickle.UnpicklingError, TypeError) as error:

@@ -1,4 +1,4 @@
-"""The task families: how their examples are read, their networks, predictions and scores."""
+"""The task families: the base class of their networks, and the choice of a family by its name."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from elmo.tasks.settings import TaskSettings
 
 logger = logging.getLogger(__name__)
 
-Labels = dict[str, Any]  # what was learned about the targets, as JSON
+Labels = dict[str, Any]  # the labels and other properties of the targets, as JSON
 MakeEncoder = Callable[[int], Encoder]  # takes the number of extra features per word
 _NETWORKS = {
     "tagging": "tagging.Tagging", "classification": "labels.Classification", "pairs": "labels.Pairs",
@@ -28,38 +28,38 @@ _PREDICT_BATCH = 64
 
 
 class TaskNetwork(nn.Module):
-    """A family of tasks: what it learns of its examples, their loss, predictions and scores.
+    """The base class of task networks: the labels, loss, predictions and scores of a family.
 
-    The defaults are those of examples with `words` and a `label`.
+    The defaults are for examples with `words` and a `label`.
     """
 
     encoder: Encoder
-    fits_directly = False  # whether `fit_examples` trains it in one call, instead of the gradients of `loss`
+    fits_directly = False  # whether `fit_examples` trains it in one call, without gradients of `loss`
     main_metric: ClassVar[str] = "accuracy"
 
     def __init__(self, labels: Labels) -> None:
         super().__init__()
         self.labels = labels
 
-    # --- what each family defines
+    # --- defined by each family
 
     @staticmethod
     def texts(example: Any) -> tuple[Words, ...]:
-        """Return the sentences of an example that a biLM reads."""
+        """Return the sentences of an example that a biLM encodes."""
         return (example.words,)
 
     @staticmethod
     def learn_labels(examples: Sequence[Any], settings: TaskSettings) -> Labels:
-        """Return what the targets of the training examples are."""
+        """Return the labels of the training examples."""
         return {"labels": sorted({example.label for example in examples if example.label is not None})}
 
     def unknown_targets(self, example: Any) -> Sequence[str]:
-        """Return the targets of an example that no training example had."""
+        """Return the targets of an example that did not occur in training."""
         return [example.label] if example.label is not None and example.label not in self.labels["labels"] else []
 
     @property
     def metric(self) -> str:
-        """The name of the score that decides, and selects the best epoch."""
+        """The name of the main score, which selects the best epoch."""
         return self.main_metric
 
     def loss(self, examples: Sequence[Any]) -> Tensor:
@@ -72,22 +72,23 @@ class TaskNetwork(nn.Module):
 
     def score(self, examples: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
         """Return all scores of predictions, in percent."""
-        return score_labels([example.label or "" for example in examples], [found.label for found in predictions])
+        gold = [example.label or "" for example in examples]
+        return score_labels(gold, [prediction.label for prediction in predictions])
 
     def fit_examples(self, examples: Sequence[Any], seed: int) -> Sequence[Any] | None:
-        """Train on all examples; return the prediction of each by a network that had not seen it, if there are."""
+        """Train on all examples; return held-out predictions from cross-validation, if there are any."""
         raise NotImplementedError
 
-    # --- what all have
+    # --- shared by all families
 
     @property
     def elmo(self) -> LayerMixes | ElmoLayer | None:
-        """The module that mixes the layers of the biLM, or of its own biLM that is tuned, if there is one."""
+        """The module that mixes the layers of the frozen biLM, or the layer that tunes its biLM; None without ELMo."""
         return self.encoder.elmo if hasattr(self, "encoder") else None
 
     @property
     def mixes(self) -> LayerMixes | None:
-        """The module that mixes the layers, if ELMo enters at all."""
+        """The module that mixes the layers; None without ELMo."""
         return self.elmo.mixes if isinstance(self.elmo, ElmoLayer) else self.elmo
 
     @property
@@ -102,7 +103,7 @@ class TaskNetwork(nn.Module):
 
     @torch.no_grad()
     def predict(self, examples: Sequence[Any]) -> list[Any]:
-        """Return the prediction of each example, in their order; batches have examples of similar length."""
+        """Return the prediction of each example, in order; batches have examples of similar length."""
         self.eval()
         order = sorted(range(len(examples)), key=lambda number: self.num_words(examples[number]))
         predictions: list[Any] = [None] * len(examples)
@@ -118,7 +119,7 @@ class TaskNetwork(nn.Module):
         return self.score(examples, self.predict(examples))
 
     def warn_of_unknown(self, examples: Sequence[Any], name: str) -> None:
-        """Warn about targets that training did not have, with the place of the first: they cannot be predicted."""
+        """Warn about targets that did not occur in training, which cannot be predicted; name the first one's place."""
         unknown = [(example, targets) for example in examples if (targets := self.unknown_targets(example))]
         if unknown:
             first, targets = unknown[0]
@@ -129,6 +130,6 @@ class TaskNetwork(nn.Module):
 
 
 def choose_family(name: str) -> type[Any]:
-    """Return the subclass of TaskNetwork for a family; it is built with a MakeEncoder, Labels and TaskSettings."""
+    """Return the subclass of TaskNetwork for a family; it takes a MakeEncoder, Labels and TaskSettings."""
     module, _, network = _NETWORKS[name].partition(".")
     return cast(type[Any], getattr(import_module(f"elmo.tasks.families.{module}"), network))

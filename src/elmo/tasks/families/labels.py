@@ -1,6 +1,6 @@
-"""Families whose answer is a label: of a text (classification), of two sentences, or of two marked spans.
+"""Families that predict a label: for a text (classification), for two sentences, or for two marked spans.
 
-A pair may have a number instead of a label, and a text labels of the phrases inside it.
+A pair may have a score instead of a label, and a text may also have labels for its phrases.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ POSITION_DIM = 10
 
 
 class _LabelNetwork(TaskNetwork):
-    """Examples -> a score for each label, by `_score`."""
+    """The base class of networks whose `_score` returns a score for each label."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, *, extra_dim: int = 0) -> None:
         super().__init__(labels)
@@ -69,7 +69,7 @@ class _LabelNetwork(TaskNetwork):
 class Classification(_LabelNetwork):
     """Sentiment, topic: h -> pooled over the words -> a score for each label.
 
-    A phrase is pooled over its words after the whole text was encoded, so its label costs no further encoding.
+    A phrase is pooled over its words in the encoded text, so its label needs no further encoding.
     """
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
@@ -78,7 +78,7 @@ class Classification(_LabelNetwork):
         self.hidden = nn.Linear(2 * dim, settings.network.dim)
         self.dropout = nn.Dropout(settings.network.dropout)
         self.scores = nn.Linear(settings.network.dim, len(self._labels))
-        # Most phrases are short and neutral, unlike texts; scores of their own leave those of texts alone.
+        # Most phrases are short and neutral, unlike texts, so they have a separate output layer.
         self.phrase_scores = nn.Linear(settings.network.dim, len(self._labels)) if labels["has_phrases"] else None
 
     @staticmethod
@@ -141,7 +141,7 @@ class Pairs(_LabelNetwork):
 
     @staticmethod
     def learn_labels(examples: Sequence[SentencePair], settings: TaskSettings) -> Labels:
-        """Return the labels, or the ends of the scale."""
+        """Return the labels, or the range of the scores."""
         targets = [example.target for example in examples]
         if isinstance(targets[0], float):
             numbers = [float(target) for target in targets if target is not None]
@@ -149,7 +149,7 @@ class Pairs(_LabelNetwork):
         return {"labels": sorted({str(target) for target in targets})}
 
     def unknown_targets(self, example: SentencePair) -> list[str]:
-        """Return a label that no training example had; any score is known."""
+        """Return the label if it did not occur in training; any score is known."""
         is_known = not self._labels or example.target is None or example.target in self._labels
         return [] if is_known else [str(example.target)]
 
@@ -177,15 +177,15 @@ class Pairs(_LabelNetwork):
         """Return the most probable label of each pair, or its score on the scale of the data."""
         if self._labels:
             return super().predict_batch(examples)
-        shares = torch.sigmoid(self._score(examples)[:, 0])
-        return [ScorePrediction(number) for number in (self._low + shares * (self._high - self._low)).tolist()]
+        fractions = torch.sigmoid(self._score(examples)[:, 0])
+        return [ScorePrediction(number) for number in (self._low + fractions * (self._high - self._low)).tolist()]
 
     def _score(self, examples: Sequence[SentencePair]) -> Tensor:
         states, mask = self.encoder([example.first for example in examples] + [example.second for example in examples])
         half = len(examples)
         aligned = attend(states, states.roll(half, dims=0), mask.roll(half, dims=0))
-        together = torch.cat([states, aligned, states - aligned, states * aligned], dim=-1)
-        composed = self.compose(self.dropout(F.relu(self.compare(together))), mask)
+        combined = torch.cat([states, aligned, states - aligned, states * aligned], dim=-1)
+        composed = self.compose(self.dropout(F.relu(self.compare(combined))), mask)
         pooled = pool_max_mean(composed, mask)
         first, second = pooled[:half], pooled[half:]
         features = torch.cat([first, second, (first - second).abs(), first * second], dim=-1)
@@ -217,16 +217,16 @@ class Relations(_LabelNetwork):
         distances = [self.distance(_distances(spans, length)) for spans in sides]
         states, mask = self.encoder(sentences, torch.cat(distances, dim=-1))
         first, second = (pool_mean(states, span_mask(spans, length)) for spans in sides)
-        outer = [(min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(*sides, strict=True)]
-        from_first_to_second = pool_max(states, span_mask(outer, length))
+        enclosing = [(min(a[0], b[0]), max(a[1], b[1])) for a, b in zip(*sides, strict=True)]
+        from_first_to_second = pool_max(states, span_mask(enclosing, length))
         pooled = torch.cat([first, second, from_first_to_second, pool_max(states, mask)], dim=-1)
         scores: Tensor = self.scores(self.dropout(F.relu(self.hidden(self.dropout(pooled)))))
         return scores
 
 
 def _distances(spans: Sequence[Span], length: int) -> Tensor:
-    """Return (B, length): below MAX_DISTANCE before the span, equal to it inside, above it behind."""
+    """Return (B, length): values below MAX_DISTANCE before the span, MAX_DISTANCE inside, above it after the span."""
     bounds, positions = torch.tensor(spans), torch.arange(length)
     before = (positions - bounds[:, :1]).clamp(-MAX_DISTANCE, 0)
-    behind = (positions - bounds[:, 1:] + 1).clamp(0, MAX_DISTANCE)
-    return before + behind + MAX_DISTANCE
+    after = (positions - bounds[:, 1:] + 1).clamp(0, MAX_DISTANCE)
+    return before + after + MAX_DISTANCE

@@ -1,7 +1,7 @@
-"""The bricks of task networks: word vectors without context, sequence encoders with ELMo, pooling and attention.
+"""The building blocks of task networks: word vectors without context, sequence encoders with ELMo, pooling, attention.
 
-Words -> x, read from a file, learned, or made from characters -> [x; ELMo] -> a sequence encoder -> h, where
-ELMo may enter once more. Masks (B, T) are True for real words; padded positions are zero and change nothing.
+Words -> x (pretrained, learned, or computed from characters) -> [x; ELMo] -> sequence encoder -> h, or [h; ELMo].
+Masks (B, T) are True for real words; padded positions are zero and have no effect.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ VERY_LOW = -1e9
 
 
 class WordList:
-    """Words with ids; a word that is missing is looked up in lower case, then becomes the unknown word."""
+    """A vocabulary; a word that is not in it is looked up in lower case, then replaced by the unknown word."""
 
     def __init__(self, words: Sequence[str] = ()) -> None:
         self.words = tuple(words)
@@ -44,7 +44,7 @@ class WordList:
         return [known.get(word) or known.get(word.lower()) or UNKNOWN for word in words]
 
     def known_ids(self, words: Iterable[str]) -> Iterator[int]:
-        """Yield the number, from 0, of each word that is in the list exactly as spelled."""
+        """Yield the index, from 0, of each word that is in the list with exactly this spelling."""
         return (self._ids[word] - FIRST_WORD for word in words if word in self._ids)
 
 
@@ -65,9 +65,9 @@ def choose_words(sentences: Iterable[Sequence[str]], *, min_count: int) -> WordL
 def read_pretrained(
     path: Path, sentences: Iterable[Sequence[str]], *, num_kept: int
 ) -> tuple[WordList, npt.NDArray[np.float32]]:
-    """Return the vectors of the data's words and of the file's first ones, after rows for padding and unknown.
+    """Return the words in the data and the first ones in the file, and their vectors from the third row on.
 
-    The file is text as GloVe or word2vec write it.
+    The first two rows are for padding and for unknown words. The file is text in the format of GloVe or word2vec.
     """
     chosen = {spelling for words in sentences for word in words for spelling in (word, word.lower())}
     with open_word_vectors(path) as file:
@@ -81,14 +81,14 @@ def read_pretrained(
 
 @dataclass(frozen=True)
 class Characters:
-    """The characters of a batch: those of the distinct words (U, C), and which word is where (B, T)."""
+    """The characters of the distinct words of a batch (U, C), and the index of each word among them (B, T)."""
 
     distinct: Tensor
-    where: Tensor
+    index: Tensor
 
 
 class WordFeatures(nn.Module):
-    """Ids of words (B, T), or their characters, -> x (B, T, dim): the vectors of all kinds side by side."""
+    """Word ids (B, T), or characters, -> x (B, T, dim): the concatenated word vectors of all kinds."""
 
     def __init__(self, settings: WordSettings, *, num_learned: int, pretrained: Tensor | None) -> None:
         """`pretrained`: one row per word, as read_pretrained returns them."""
@@ -108,18 +108,18 @@ class WordFeatures(nn.Module):
 
     def forward(self, learned_ids: Tensor, pretrained_ids: Tensor, characters: Characters | None) -> Tensor:
         """Look up or compute each kind of vector."""
-        parts = []
+        vectors = []
         if self.learned is not None:
-            parts.append(self.learned(learned_ids))
+            vectors.append(self.learned(learned_ids))
         if self.pretrained is not None:
-            parts.append(self.pretrained(pretrained_ids))
+            vectors.append(self.pretrained(pretrained_ids))
         if self.characters is not None and characters is not None:
-            parts.append(self.characters(characters))
-        return torch.cat(parts, dim=-1) if parts else learned_ids.new_zeros(*learned_ids.shape, 0).float()
+            vectors.append(self.characters(characters))
+        return torch.cat(vectors, dim=-1) if vectors else learned_ids.new_zeros(*learned_ids.shape, 0).float()
 
 
 class CharacterCnn(nn.Module):
-    """A word as the maxima of filters over its UTF-8 bytes."""
+    """A convolution over the UTF-8 bytes of each word, followed by max pooling."""
 
     def __init__(self, num_filters: int) -> None:
         super().__init__()
@@ -129,14 +129,14 @@ class CharacterCnn(nn.Module):
     def forward(self, characters: Characters) -> Tensor:
         """Return the vectors (B, T, num_filters)."""
         features = self.filters(self.embedding(characters.distinct).transpose(1, 2)).amax(dim=2).tanh()
-        return F.embedding(characters.where, features)
+        return F.embedding(characters.index, features)
 
 
-def spell(sentences: Sequence[Sequence[str]], length: int) -> Characters:
-    """Spell each distinct word once; sentences are padded to `length` with the empty word.
+def encode_characters(sentences: Sequence[Sequence[str]], length: int) -> Characters:
+    """Encode each distinct word once; sentences are padded to `length` with the empty word.
 
-    A word is its bytes plus 1 with at least two zeros behind them, so that a filter of three bytes sees nothing
-    but zeros somewhere in every word, whatever the longest one is.
+    A word is its bytes plus 1, followed by at least two zeros. Every word thus has a window of three zeros, so its
+    maxima do not depend on the longest word in the batch.
     """
     numbers = {"": 0}
     rows = [
@@ -151,7 +151,7 @@ def spell(sentences: Sequence[Sequence[str]], length: int) -> Characters:
 
 
 def build_sequence_encoder(settings: NetworkSettings, input_dim: int) -> nn.Module:
-    """Build the network that the settings name: vectors (B, T, D) and their mask -> h (B, T, dim)."""
+    """Build the sequence encoder of some settings: vectors (B, T, D) and their mask -> h (B, T, dim)."""
     if settings.kind == "bilstm":
         return _BiLstm(input_dim, settings.dim, settings.num_layers)
     if settings.kind == "cnn":
@@ -174,15 +174,15 @@ class _BiLstm(nn.Module):
         lengths, steps = mask.sum(dim=1, keepdim=True), torch.arange(mask.shape[1], device=mask.device)
         reversed_steps = torch.where(mask, lengths - 1 - steps, steps)[..., None]
         states = inputs
-        for ahead, back in zip(self.left_to_right, self.right_to_left, strict=True):
-            turned, _ = back(states.gather(1, reversed_steps.expand_as(states)))
-            straight = turned.gather(1, reversed_steps.expand_as(turned))
-            states = torch.cat([ahead(states)[0], straight], dim=-1) * mask[..., None]
+        for left_to_right, right_to_left in zip(self.left_to_right, self.right_to_left, strict=True):
+            reversed_states, _ = right_to_left(states.gather(1, reversed_steps.expand_as(states)))
+            restored = reversed_states.gather(1, reversed_steps.expand_as(reversed_states))
+            states = torch.cat([left_to_right(states)[0], restored], dim=-1) * mask[..., None]
         return states
 
 
 class _Cnn(nn.Module):
-    """Layers of filters over `width` words, each added to the one below."""
+    """Convolutions over `width` words, with residual connections."""
 
     def __init__(self, input_dim: int, dim: int, num_layers: int, width: int) -> None:
         super().__init__()
@@ -213,7 +213,7 @@ class _Linear(nn.Module):
 
 @dataclass(frozen=True)
 class BilmShape:
-    """The layers of a biLM, their dimension, and that of its context layer if pooled vectors have it, else 0."""
+    """The number of layers of a biLM, their dimension, and the dimension of its context layer, or 0 if unused."""
 
     num_layers: int
     dim: int
@@ -221,7 +221,7 @@ class BilmShape:
 
     @property
     def num_values(self) -> int:
-        """The values of one word: all layers, then the context vector."""
+        """The number of values of one word: all layers, then the context vector."""
         return self.num_layers * self.dim + self.context_dim
 
 
@@ -242,16 +242,16 @@ class Batcher:
 
     words: Vocabularies
     bilm: BilmShape | None = None
-    layers_of: LayersOf | None = None  # the values of a sentence; None if no frozen biLM is read
+    layers_of: LayersOf | None = None  # the values of a sentence; None without a frozen biLM
 
     def __call__(self, sentences: Sequence[Words], *, with_characters: bool = False) -> WordBatch:
-        """Build one batch of the sentences, in the order given."""
+        """Build one batch of the sentences, in order."""
         length, lengths = batch_length(sentences), torch.tensor([len(words) for words in sentences])
         return WordBatch(
             torch.arange(length) < lengths[:, None],
             _pad([self.words.learned.ids(words) for words in sentences], length),
             _pad([self.words.pretrained.ids(words) for words in sentences], length),
-            spell(sentences, length) if with_characters else None,
+            encode_characters(sentences, length) if with_characters else None,
             self._stack(sentences, length),
         )
 
@@ -271,7 +271,7 @@ def batch_length(sentences: Sequence[Words]) -> int:
 
 
 class Encoder(nn.Module):
-    """Sentences -> [x; ELMo] -> sequence encoder -> [h; ELMo], as far as the settings put ELMo there."""
+    """Sentences -> [x; ELMo] -> sequence encoder -> [h; ELMo]; the settings determine where ELMo enters."""
 
     __call__: Callable[..., tuple[Tensor, Tensor]]  # nn.Module's own signature would hide the result's type
 
@@ -284,7 +284,7 @@ class Encoder(nn.Module):
         *,
         extra_dim: int = 0,
     ) -> None:
-        """`elmo` mixes given layers or, tuned, reads the words itself; `extra_dim`: further features of words."""
+        """`elmo` mixes precomputed layers or, if tuned, encodes the words; `extra_dim`: further features of words."""
         super().__init__()
         self._batcher = batcher
         self.words = words
@@ -292,7 +292,7 @@ class Encoder(nn.Module):
         self._where = settings.elmo.where
         elmo_dim = 0 if elmo is None else elmo.output_dim
         self.input_dim = words.dim + extra_dim + (elmo_dim if self._where in ("input", "both") else 0)
-        # Dropped features are the same at every word of a sentence (B, D, T), as suits a recurrent network.
+        # Variational dropout: the same features are dropped at every word of a sentence (B, D, T).
         self.input_dropout = nn.Dropout1d(settings.words.dropout)
         self.output_dropout = nn.Dropout(settings.network.dropout)
         self.sequence = build_sequence_encoder(settings.network, self.input_dim)
@@ -301,7 +301,7 @@ class Encoder(nn.Module):
     def forward(self, sentences: Sequence[Words], extra: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return h (B, T, output_dim), zero where padded, and the mask (B, T).
 
-        `extra` (B, T, extra_dim) enters with the words.
+        `extra` (B, T, extra_dim) is concatenated with the word vectors.
         """
         batch = self._batcher(sentences, with_characters=self.words.characters is not None)
         mixes = self._mix(sentences, batch)
@@ -346,10 +346,10 @@ def pool_max_mean(states: Tensor, mask: Tensor) -> Tensor:
 
 
 def pool_ranges(states: Tensor, rows: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
-    """Return max and mean (N, 2D) of N half-open ranges in rows of (B, T, D); long ones cost no more."""
+    """Return max and mean (N, 2D) of N half-open ranges in rows of (B, T, D), in constant time per range."""
     starts, ends = torch.tensor(spans, dtype=torch.int64).view(-1, 2).unbind(dim=1)
     lengths = (ends - starts).clamp(min=1)
-    # One table holds the maximum of 1, 2, 4, … words from each word on; any range is two of these that overlap.
+    # A sparse table: the maxima of 1, 2, 4, … words from each word on. Two overlapping entries cover any range.
     tables, width = [states], 1
     while 2 * width <= int(lengths.max()):
         wider = torch.maximum(tables[-1][:, :-width], tables[-1][:, width:])
@@ -357,12 +357,12 @@ def pool_ranges(states: Tensor, rows: Tensor, spans: Sequence[tuple[int, int]]) 
         width *= 2
     level = lengths.log2().floor().to(torch.int64)
     flat, (num_rows, num_words, dim) = torch.stack(tables).view(-1, states.shape[-1]), states.shape
-    at = (level * num_rows + rows) * num_words
+    offset = (level * num_rows + rows) * num_words
     last = starts + lengths - 2**level
-    best = torch.maximum(flat.index_select(0, at + starts), flat.index_select(0, at + last))
+    best = torch.maximum(flat.index_select(0, offset + starts), flat.index_select(0, offset + last))
     sums = F.pad(states.cumsum(dim=1), (0, 0, 1, 0)).reshape(-1, dim)
-    at = rows * (num_words + 1)
-    total = sums.index_select(0, at + ends) - sums.index_select(0, at + starts)
+    offset = rows * (num_words + 1)
+    total = sums.index_select(0, offset + ends) - sums.index_select(0, offset + starts)
     return torch.cat([best, total / lengths[:, None]], dim=-1)
 
 

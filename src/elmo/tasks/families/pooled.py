@@ -1,8 +1,8 @@
-"""A linear classifier of whole texts: the mean of a frozen biLM's vectors beside TF-IDF of words and word pairs.
+"""A linear classifier of whole texts, on the mean vector of a frozen biLM and on TF-IDF of words and word pairs.
 
-Logistic regression on each of the two; cross-validation chooses how strongly both are regularized and how they are
-added up. With few examples it would choose at random, so the defaults are kept then. The fit takes seconds and uses
-every example, so it suits long texts and few labels, where a recurrent network overfits.
+Each of the two has a logistic regression; cross-validation chooses their regularization and the weights of their
+sum, except with few examples, for which the choice would be random. Training takes seconds and uses every example,
+so it suits long texts and small training sets, on which a recurrent network overfits.
 """
 
 import math
@@ -27,17 +27,17 @@ Array = npt.NDArray[np.float32]
 Targets = npt.NDArray[np.int64]
 MAX_NGRAMS = 30_000
 STRENGTHS = (4.0, 16.0, 64.0, 256.0)  # C of logistic regression
-FEW, STRENGTH_OF_FEW = 200, 64.0  # of fewer examples, cross-validation says too little to choose by
-CLEARLY_WORSE = 1.05  # factor of the loss of vectors alone that few examples must show before TF-IDF is used
+FEW, STRENGTH_OF_FEW = 200, 64.0  # with fewer examples, cross-validation is too noisy to choose by
+CLEARLY_WORSE = 1.05  # with few examples, factor by which TF-IDF must reduce the loss of vectors alone
 SHARES = ((1.0, 0.0), (1.0, 1.0), (1.0, 0.5), (0.5, 1.0), (0.0, 1.0))  # of vectors and of TF-IDF
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
-SHRINKAGE = 200  # texts by which a variance weighs as much as the mean of its group
+SHRINKAGE = 200  # number of texts at which a variance weighs as much as the mean of its group
 NUM_FOLDS, NUM_FOLDS_OF_MANY, MANY = 5, 3, 1000
 _MAX_STEPS = 200
 
 
 def choose_ngrams(texts: Sequence[Words]) -> WordList:
-    """Return the words and word pairs of TF-IDF, in lower case: the most frequent, of many texts those in two."""
+    """Return the most frequent words and word pairs, in lower case; of many texts, at least two must have them."""
     counts: Counter[str] = Counter()
     for words in texts:
         counts.update(set(_ngrams(words)))
@@ -75,16 +75,16 @@ class PooledClassifier(TaskNetwork):
             self.register_buffer(name, torch.zeros(shape))
 
     def fit_examples(self, examples: Sequence[LabelledText], seed: int) -> list[LabelPrediction]:
-        """Fit a classifier on vectors and one on TF-IDF, and add them up; return held-out predictions.
+        """Fit a classifier on vectors and one on TF-IDF, and add their weights; return held-out predictions.
 
-        The weighted sum of two linear classifiers is one too, and better than one on all features at once, because
-        each has its own strength of regularization.
+        A weighted sum of two linear classifiers is also linear, and better than one classifier on all features,
+        because each of them has its own regularization strength.
         """
         vectors, counts = self._read(examples)
         self._learn_scales(vectors, counts)
         ids = {label: number for number, label in enumerate(self._labels)}
         targets = np.array([ids[str(example.label)] for example in examples])
-        folds = _cut_folds(targets, seed)
+        folds = _assign_folds(targets, seed)
         threads = require("threadpoolctl", "tasks", "This classifier")
         limits = threads.threadpool_limits(torch.get_num_threads(), user_api="blas")
         with limits, warnings.catch_warnings():
@@ -128,15 +128,15 @@ class PooledClassifier(TaskNetwork):
         return vectors, sparse.csr_array((np.array(values, dtype=np.float32), (rows, columns)), shape=shape)
 
     def _learn_scales(self, vectors: Array, counts: Any) -> None:
-        """Standardize vectors to a mean squared length of 1, as TF-IDF has it; half is that of the context vectors."""
+        """Learn scales that give vectors a mean squared norm of 1, like TF-IDF; context vectors account for half."""
         if (bilm := self._batcher.bilm) is not None:
             self.center[:] = torch.from_numpy(vectors.mean(axis=0))
             layers_dim = bilm.num_layers * bilm.dim
-            variances = [part for part in np.split(vectors.var(axis=0), [layers_dim]) if part.any()]
-            # The variances of few texts are uncertain, so they are drawn towards the mean of their group.
-            own = len(vectors) / (len(vectors) + SHRINKAGE)
-            shrunk = [own * part + (1 - own) * part.mean() for part in variances]
-            scales = [1 / np.sqrt(part * len(part) * len(shrunk)) for part in shrunk]
+            variances = [group for group in np.split(vectors.var(axis=0), [layers_dim]) if group.any()]
+            # The variances of few texts are uncertain, so they are shrunk towards the mean of their group.
+            weight = len(vectors) / (len(vectors) + SHRINKAGE)
+            shrunk = [weight * group + (1 - weight) * group.mean() for group in variances]
+            scales = [1 / np.sqrt(group * len(group) * len(shrunk)) for group in shrunk]
             self.scale[: sum(map(len, scales))] = torch.from_numpy(np.concatenate([*scales, np.zeros(0)]))
         num_texts = np.bincount(counts.indices, minlength=counts.shape[1])
         self.idf[:] = torch.from_numpy(np.log((1 + counts.shape[0]) / (1 + num_texts)) + 1)
@@ -160,9 +160,9 @@ def _fit_block(block: Any, targets: Targets, num_labels: int, folds: Targets) ->
             np.zeros(num_labels, np.float32),
             np.zeros((num_texts, num_labels), np.float32),
         )
-    back = None
+    rotation = None
     if isinstance(block, np.ndarray) and num_texts < dim:  # the weights are sums of the examples' features
-        rotated, lengths, back = np.linalg.svd(block, full_matrices=False)
+        rotated, lengths, rotation = np.linalg.svd(block, full_matrices=False)
         block = rotated * lengths
     candidates = []
     for strength in STRENGTHS if num_texts >= FEW else (STRENGTH_OF_FEW,):
@@ -174,7 +174,7 @@ def _fit_block(block: Any, targets: Targets, num_labels: int, folds: Targets) ->
         candidates.append((_log_loss(_softmax(scores), targets), strength, scores))
     _, strength, scores = min(candidates, key=itemgetter(0))
     weight, bias = _fit_logistic(block, targets, num_labels, strength)
-    return weight if back is None else back.T @ weight, bias, scores
+    return weight if rotation is None else rotation.T @ weight, bias, scores
 
 
 def _fit_logistic(features: Any, targets: Targets, num_labels: int, strength: float) -> tuple[Array, Array]:
@@ -199,11 +199,11 @@ def _weigh_blocks(held_out: Sequence[Array], targets: Targets) -> tuple[Sequence
 
     losses: list[tuple[float, list[np.float32]]] = []
     shares = SHARES if all(scores.any() for scores in held_out) else ((1.0, 1.0),)
-    for number, share in enumerate(shares):
+    for number, pair in enumerate(shares):
         for temperature in TEMPERATURES:
             factors = [
-                np.float32(part / temperature / max(float(scores.std()), 1e-6))
-                for part, scores in zip(share, held_out, strict=True)
+                np.float32(share / temperature / max(float(scores.std()), 1e-6))
+                for share, scores in zip(pair, held_out, strict=True)
             ]
             is_doubtful = number > 0 and len(targets) < FEW
             losses.append((_log_loss(add_up(factors), targets) * (CLEARLY_WORSE if is_doubtful else 1), factors))
@@ -215,7 +215,7 @@ def _log_loss(probabilities: Array, targets: Targets) -> float:
     return float(-np.log(np.maximum(probabilities[np.arange(len(targets)), targets], 1e-9)).mean())
 
 
-def _cut_folds(targets: Targets, seed: int) -> Targets:
+def _assign_folds(targets: Targets, seed: int) -> Targets:
     """Return the fold of each example; every label is spread over all folds."""
     num_folds = min(len(targets), NUM_FOLDS if len(targets) <= MANY else NUM_FOLDS_OF_MANY)
     order = np.random.default_rng(seed).permutation(len(targets))
@@ -227,5 +227,5 @@ def _cut_folds(targets: Targets, seed: int) -> Targets:
 
 def _softmax(scores: Array) -> Array:
     exponents = np.exp(scores - scores.max(axis=1, keepdims=True))
-    shares: Array = exponents / exponents.sum(axis=1, keepdims=True)
-    return shares
+    probabilities: Array = exponents / exponents.sum(axis=1, keepdims=True)
+    return probabilities

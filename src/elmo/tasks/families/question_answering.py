@@ -1,4 +1,4 @@
-"""Question answering: a question and a passage -> the piece of the passage that answers it, or none."""
+"""Question answering: a question and a passage -> the span of the passage that answers it, or no answer."""
 
 from collections.abc import Sequence
 
@@ -25,7 +25,7 @@ MAX_ANSWER_WORDS = 20
 class QuestionAnswering(TaskNetwork):
     """Passage words that attend to the question -> scores of being the first and the last word of the answer.
 
-    If training had questions without an answer, one more position follows the words: that there is none.
+    If the training data has questions without an answer, one more position after the words means "no answer".
     """
 
     main_metric = "f1"
@@ -43,7 +43,7 @@ class QuestionAnswering(TaskNetwork):
         self.first = nn.Linear(state_dim, dim)
         self.last = nn.Linear(state_dim, dim)
         self.scores = nn.Linear(dim, 2)
-        # Tasks of the first versions lack this label; they always found an answer.
+        # Tasks written by the first versions lack this label; they always give an answer.
         self.no_answer = nn.Linear(state_dim + dim, 2) if labels.get("no_answer") else None
 
     @staticmethod
@@ -58,7 +58,7 @@ class QuestionAnswering(TaskNetwork):
         return {"max_words": MAX_ANSWER_WORDS, "no_answer": no_answer}
 
     def unknown_targets(self, example: Question) -> list[str]:
-        """Any piece of a passage is known; that there is no answer must have been learned."""
+        """Return "no answer" if training had no such question; any span of a passage is known."""
         return [] if example.answers or self.no_answer is not None else ["no answer"]
 
     def score(self, examples: Sequence[Question], predictions: Sequence[AnswerPrediction]) -> dict[str, float]:
@@ -75,7 +75,7 @@ class QuestionAnswering(TaskNetwork):
                 span if example.answers else (num_positions - 1, num_positions)
                 for example, span in zip(examples, targets, strict=True)
             ]
-        # An answer may be white space between words; there is nothing to point at then.
+        # An answer that is only white space between words has no span of words.
         rows = [row for row, span in enumerate(targets) if span is not None]
         spans = torch.tensor([targets[row] for row in rows]).view(-1, 2)
         if not rows:
@@ -86,14 +86,14 @@ class QuestionAnswering(TaskNetwork):
         """Return the most probable answer of at most `max_words` words, or none if that is more probable."""
         first, last = (torch.log_softmax(scores, dim=-1) for scores in self._score(examples))
         length = first.shape[1]
-        together = first[:, :, None] + last[:, None, :]
+        span_scores = first[:, :, None] + last[:, None, :]
         allowed = torch.ones(length, length, dtype=torch.bool).triu().tril(self._max_words - 1)
         if self.no_answer is not None:
             allowed[:-1, -1] = False
-        best, where = together.masked_fill(~allowed, VERY_LOW).flatten(1).max(dim=1)
+        best, indices = span_scores.masked_fill(~allowed, VERY_LOW).flatten(1).max(dim=1)
         return [
-            _make_answer(example, at // length, at % length, score)
-            for example, at, score in zip(examples, where.tolist(), best.exp().tolist(), strict=True)
+            _make_answer(example, index // length, index % length, probability)
+            for example, index, probability in zip(examples, indices.tolist(), best.exp().tolist(), strict=True)
         ]
 
     def _score(self, examples: Sequence[Question]) -> tuple[Tensor, Tensor]:
@@ -108,8 +108,8 @@ class QuestionAnswering(TaskNetwork):
         )
         aligned = weights @ question_states
         question = self.question(question_states, question_mask)
-        together = torch.cat([states, aligned, states * aligned, states * question[:, None]], dim=-1)
-        mixed = F.relu(self.combine(self.dropout(together)))
+        combined = torch.cat([states, aligned, states * aligned, states * question[:, None]], dim=-1)
+        mixed = F.relu(self.combine(self.dropout(combined)))
         modelled = self.dropout(self.model(mixed, mask))
         scores = self.scores(modelled)
         first = scores[..., 0] + (modelled @ self.first(question)[..., None])[..., 0]

@@ -1,7 +1,7 @@
-"""Word senses: which of a lemma's senses a word has in its sentence, as WordNet keys.
+"""Word senses: choose the sense of a word in its sentence from the senses of its lemma, as WordNet keys.
 
-Only senses seen in training can be chosen, the most frequent first; a lemma that training lacks gets WordNet's
-first sense if its index was given. A vector is learned per sense; `elmo probe senses` measures the nearest mean.
+Only senses seen in training can be predicted; a lemma that is not in the training data gets WordNet's first sense if
+its index was given. One vector is learned per sense; `elmo probe senses` uses the nearest mean instead.
 """
 
 from collections import Counter, defaultdict
@@ -35,7 +35,7 @@ class Senses(TaskNetwork):
 
     @staticmethod
     def learn_labels(examples: Sequence[SenseSentence], settings: TaskSettings) -> Labels:
-        """Return the senses of each lemma and part of speech, the most frequent first."""
+        """Return the senses of each lemma and part of speech, most frequent first."""
         counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for example in examples:
             for target in example.targets:
@@ -43,22 +43,22 @@ class Senses(TaskNetwork):
         return {"senses": {entry: rank_senses(keys) for entry, keys in sorted(counts.items()) if keys}}
 
     def unknown_targets(self, example: SenseSentence) -> list[str]:
-        """New senses are expected; WordNet's first sense is for them."""
+        """Return nothing: new senses are expected, and WordNet's first sense replaces them."""
         return []
 
     def score(self, examples: Sequence[SenseSentence], predictions: Sequence[SensePrediction]) -> dict[str, float]:
-        """Return the share of correct senses, that of the first sense alone, and that of lemmas with any sense."""
-        right = first_right = known = total = 0
+        """Return the percentages of correct senses, of correct first senses, and of targets with a known lemma."""
+        correct = first_correct = known = total = 0
         for example, prediction in zip(examples, predictions, strict=True):
             for target, key in zip(example.targets, prediction.keys, strict=True):
                 entry = target.entry
                 first = self._senses[entry][0] if entry in self._senses else self._first.get(entry)
                 total += 1
                 known += first is not None
-                right += key in (target.keys or ())
-                first_right += first in (target.keys or ())
+                correct += key in (target.keys or ())
+                first_correct += first in (target.keys or ())
         total = max(1, total)
-        return {"f1": 100 * right / total, "first_sense": 100 * first_right / total, "known": 100 * known / total}
+        return {"f1": 100 * correct / total, "first_sense": 100 * first_correct / total, "known": 100 * known / total}
 
     def loss(self, examples: Sequence[SenseSentence]) -> Tensor:
         """Return the mean of -log p of the correct senses, over targets that have a choice."""
@@ -67,14 +67,14 @@ class Senses(TaskNetwork):
         if not chosen:
             return torch.zeros(())
         scores = self._scores(vectors[chosen], [targets[row] for row in chosen])
-        right = torch.full_like(scores, VERY_LOW)
+        correct = torch.full_like(scores, VERY_LOW)
         for row, target in enumerate(targets[number] for number in chosen):
             for key in target.keys or ():
-                right[row, self._senses[target.entry].index(key)] = 0
-        return -torch.logsumexp(torch.log_softmax(scores, dim=-1) + right, dim=-1).mean()
+                correct[row, self._senses[target.entry].index(key)] = 0
+        return -torch.logsumexp(torch.log_softmax(scores, dim=-1) + correct, dim=-1).mean()
 
     def predict_batch(self, examples: Sequence[SenseSentence]) -> list[SensePrediction]:
-        """Return the best sense of each target; for a lemma that training lacks, WordNet's first if known."""
+        """Return the best sense of each target; for a lemma not in the training data, WordNet's first, if known."""
         vectors, targets = self._pool(examples)
         keys = [self._first.get(target.entry) for target in targets]
         known = [row for row, target in enumerate(targets) if target.entry in self._senses]
@@ -93,7 +93,7 @@ class Senses(TaskNetwork):
         return pool_mean(states[torch.tensor(rows, dtype=torch.int64)], inside), targets
 
     def _scores(self, vectors: Tensor, targets: Sequence[SenseTarget]) -> Tensor:
-        """Return (N, largest number of senses), very low behind a lemma's last sense."""
+        """Return (N, largest number of senses), with VERY_LOW after the last sense of a lemma."""
         candidates = [[self._rows[t.entry, key] for key in self._senses[t.entry]] for t in targets]
         width = max(map(len, candidates))
         rows = torch.tensor([row + [0] * (width - len(row)) for row in candidates])

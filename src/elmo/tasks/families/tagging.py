@@ -1,4 +1,4 @@
-"""Tagging: one tag per word. Where tags mark spans, a CRF makes them fit together."""
+"""Tagging: one tag per word. If the tags mark spans, a CRF keeps the sequence consistent."""
 
 import itertools
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ _FORBIDDEN = -1e4
 
 
 class Tagging(TaskNetwork):
-    """Part of speech, named entities, chunks: h -> a score for each tag, then a CRF or the best of each word."""
+    """Part of speech, named entities, chunks: h -> a score for each tag, then a CRF or the best tag per word."""
 
     def __init__(self, make_encoder: MakeEncoder, labels: Labels, settings: TaskSettings) -> None:
         super().__init__(labels)
@@ -30,10 +30,10 @@ class Tagging(TaskNetwork):
 
     @staticmethod
     def learn_labels(examples: Sequence[TaggedSentence], settings: TaskSettings) -> Labels:
-        """Return the tags, whether they mark spans, whether all of these begin with B-, and whether to use a CRF."""
+        """Return the tags, whether they mark spans, whether all spans begin with B-, and whether to use a CRF."""
         tags = sorted({tag for example in examples for tag in example.tags or ()})
-        named = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
-        has_types = bool(named) and all(prefix in _PREFIXES and kind for prefix, _, kind in named)
+        pieces = [tag.partition("-") for tag in tags if tag != _OUTSIDE]
+        has_types = bool(pieces) and all(prefix in _PREFIXES and span_type for prefix, _, span_type in pieces)
         marks_spans = has_types or {"B", "E", "S"} <= set(tags) <= SEGMENTATION
         strict = marks_spans and all(_follows_scheme(example.tags or ()) for example in examples)
         return {
@@ -44,7 +44,7 @@ class Tagging(TaskNetwork):
         }
 
     def unknown_targets(self, example: TaggedSentence) -> list[str]:
-        """Return the tags that no training example had."""
+        """Return the tags that did not occur in training."""
         return sorted(set(example.tags or ()).difference(self._tags))
 
     @property
@@ -59,7 +59,7 @@ class Tagging(TaskNetwork):
         return score_tags(gold, tags, marks_spans=self.labels["marks_spans"])
 
     def loss(self, examples: Sequence[TaggedSentence]) -> Tensor:
-        """Return -log p of the sequences by the CRF, or the cross entropy of the tags."""
+        """Return the negative log-likelihood of the sequences under the CRF, or the cross entropy of the tags."""
         scores, mask = self._score(examples)
         tags = torch.zeros(mask.shape, dtype=torch.int64)
         for row, example in enumerate(examples):
@@ -88,7 +88,7 @@ class Crf(nn.Module):
     """A linear-chain conditional random field: learned scores of tag pairs, of the first and of the last tag."""
 
     def __init__(self, num_tags: int, allowed: Tensor | None = None, allowed_first: Tensor | None = None) -> None:
-        """`allowed` (K, K), from and to, and `allowed_first` (K,): False for what decoding must not choose."""
+        """`allowed` (K, K), from tag to tag, and `allowed_first` (K,) are False for tags that decoding excludes."""
         super().__init__()
         self.transitions = nn.Parameter(torch.zeros(num_tags, num_tags))
         self.first = nn.Parameter(torch.zeros(num_tags))

@@ -1,6 +1,6 @@
-"""Files of examples -> the reader of their format: the one of --format, or of the extension of the file's name.
+"""Choose the reader of a file of examples by --format, or else by the extension of the file name.
 
-Inputs to predict without a known extension are plain text.
+Unlabelled files without a known extension are read as plain text.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _TABLE_FAMILIES = ("tagging", "classification", "pairs", "relations", "question_
 
 @dataclass(frozen=True)
 class Format:
-    """A format of examples: the families that have it, the extensions that mean it, and its reader."""
+    """A format of examples: the families that support it, its file extensions, and its reader."""
 
     families: tuple[str, ...] = _TABLE_FAMILIES
     extensions: tuple[str, ...] = ()
@@ -45,9 +45,9 @@ FORMATS = {
     "trec": Format(("classification",)),
     "trees": Format(("classification",), ("ptb",), TreeReader),
 }
-# Inputs to predict only; a word sense needs the lemma and the part of speech, which plain text lacks.
+# For prediction only. Word senses need the lemma and the part of speech, which plain text lacks.
 _PLAIN_TEXT = {"text": Format(_TABLE_FAMILIES, (), PlainTextReader)}
-_UNNAMED = {"tagging": "conll", "relations": "semeval"}  # of labelled files with another extension
+_DEFAULT_FORMATS = {"tagging": "conll", "relations": "semeval"}  # of labelled files with an unknown extension
 
 
 def read_examples(
@@ -57,9 +57,9 @@ def read_examples(
     *,
     trained: ReadSettings | None = None,
 ) -> tuple[list[Any], ReadSettings]:
-    """Read all labelled examples of files or records, and return them with how they were read.
+    """Read all labelled examples of files or records; return them and the settings they were read with.
 
-    Of several files, the others are read like the first; `trained` is that of open_reader.
+    If there are several files, the first determines the settings of the others. See open_reader for `trained`.
     """
     examples: list[Any] = []
     name = source if isinstance(source, str) else source.name
@@ -68,7 +68,7 @@ def read_examples(
         reader = open_reader(path, family, read, trained=trained)
         trained = reader.settings
         examples += reader
-    if family == "pairs":  # SNLI's label of pairs about which its annotators did not agree
+    if family == "pairs":  # SNLI's label of pairs on which the annotators disagreed
         examples = [pair for pair in examples if pair.target != "-"]
     if not examples or trained is None:
         raise InputError(f"{name} has no examples with a label; nothing can be learned or measured.")
@@ -85,8 +85,8 @@ def open_reader(
 ) -> Reader:
     """Open examples of a family: a file, standard input ("-"), a folder, or records in memory.
 
-    A file of the same format as the training data is read as these were, as `trained` says, unless `settings` say
-    otherwise. With `labelled`, every example must have its target.
+    A file of the same format as the training data is read with their settings, `trained`, except where `settings`
+    override them. With `labelled`, every example must have a target.
     """
     settings = settings.with_columns(family)
     format = settings.format or _find_format(source, family, labelled)
@@ -113,7 +113,7 @@ def open_reader(
 
 
 def _find_format(source: Source | Lines, family: str, labelled: bool) -> str | None:
-    """Return the format of an input by the extension of its name, or None if it has no known one."""
+    """Return the format for the extension of an input's name, or None if the extension is unknown."""
     if isinstance(source, Records):
         return "json"
     path = Path(source if isinstance(source, str) else source.path)
@@ -123,4 +123,4 @@ def _find_format(source: Source | Lines, family: str, labelled: bool) -> str | N
     if extension == "json" and family == "question_answering":
         return "squad"
     named = next((name for name, format in FORMATS.items() if extension in format.extensions), None)
-    return named or (_UNNAMED.get(family) if labelled else "text")
+    return named or (_DEFAULT_FORMATS.get(family) if labelled else "text")

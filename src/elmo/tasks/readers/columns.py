@@ -1,4 +1,4 @@
-"""Which column of a table has which role: as the user says, else by its usual names."""
+"""Assign the columns of a table to roles: as the user specifies, or else by their usual names."""
 
 from typing import TYPE_CHECKING
 
@@ -8,7 +8,7 @@ from elmo.tasks.settings import TARGETS, ReadSettings
 if TYPE_CHECKING:
     from elmo.tasks.readers.tables import Table
 
-# The names of columns in public data sets, in lower case.
+# Column names in public data sets, in lower case.
 _LABELS = (
     "label", "labels", "gold_label", "class", "category", "target", "sentiment", "topic", "intent", "emotion",
     "polarity", "stars", "rating", "entailment_judgment", "judgment", "relation", "is_duplicate", "y", "answer",
@@ -29,7 +29,7 @@ _SECONDS = (
     "hypothesis", "sentence2", "sentence_b", "sentenceb", "text_b", "text2", "question2", "second", "s2", "b",
     "right", "document", "sentence",
 )  # fmt: skip
-# The roles of each family, and the names that their columns usually have.
+# The roles of each family, and the usual names of their columns.
 ROLES: dict[str, dict[str, tuple[str, ...]]] = {
     "tagging": {
         "word": ("words", "tokens", "token", "word", "form", "text", "sentence"),
@@ -49,13 +49,13 @@ _OPTIONAL = "start"
 
 
 def header_names(family: str, settings: ReadSettings) -> frozenset[str]:
-    """Return the names, in lower case, by which the first row of a table is known to be its header."""
+    """Return the names, in lower case, that identify the first row of a table as its header."""
     usual_names = (name for names in ROLES[family].values() for name in names)
     return frozenset(("id", "idx", "pair_id", *_SCORES, *usual_names, *map(str.lower, settings.columns.values())))
 
 
 def find_columns(table: "Table", family: str, settings: ReadSettings, *, labelled: bool) -> dict[str, str]:
-    """Return the column of each role; a table that is not `labelled` may lack that of the target."""
+    """Return the column of each role; a table that is not `labelled` may lack the target column."""
     roles, target = ROLES[family], TARGETS[family]
     columns: dict[str, str] = {}
     for role, name in settings.columns.items():
@@ -78,9 +78,9 @@ def find_columns(table: "Table", family: str, settings: ReadSettings, *, labelle
             columns[role] = match
         elif role != _OPTIONAL and (labelled or role != target):
             row = ", ".join(f"{name}={value!r:.30}" for name, value in table.first_rows[0].fields.items())
-            named = {"text": "--text-column NAME", "word": "--text-column NAME", target: "--label-column NAME"}
+            flags = {"text": "--text-column NAME", "word": "--text-column NAME", target: "--label-column NAME"}
             raise InputError(
-                f"{table.name}: no column has a usual name of the {role}; its first row is {row}. Name the column "
-                f"with {named.get(role, f'--column {role}=NAME')}."
+                f"{table.name}: no column has a usual name for the {role}; its first row is {row}. Name the column "
+                f"with {flags.get(role, f'--column {role}=NAME')}."
             )
     return columns

@@ -1,7 +1,7 @@
 """CoNLL and CoNLL-U: one word per line with its columns, an empty line after each sentence.
 
-Columns are named by number from 1, or by name in CoNLL-U; without names, the first is the word and the last the
-tag. Other lines (comments, -DOCSTART-, ranges and empty nodes of CoNLL-U) are kept for writing, each in its place.
+Columns are specified by number from 1, or by name in CoNLL-U; by default, the first is the word and the last the
+tag. Other lines (comments, -DOCSTART-, ranges and empty nodes of CoNLL-U) are kept and written back in place.
 """
 
 import re
@@ -20,25 +20,25 @@ CONLLU_NAMES = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel"
 _OTHER_LINE = re.compile(r"# \S+ ?= |# id |#(?:begin|end) document\b|-DOCSTART-")
 _OTHER_LINE_OF_CONLLU = re.compile(r"#|\d+[-.]\d+\t")
 _NUM_LINES_AHEAD = 1000
-_Block: TypeAlias = list[tuple[str, list[str] | None]]  # lines with the cells of those that are words
+_Block: TypeAlias = list[tuple[str, list[str] | None]]  # lines, each with its cells if it is a word
 
 
 class ConllReader(Reader):
     """Sentences of a CoNLL or CoNLL-U file; roles `word` and `tag`."""
 
     def __init__(self, lines: Lines, family: str, settings: ReadSettings, *, labelled: bool) -> None:
-        """With `labelled`, each word must have its tag."""
+        """With `labelled`, each word must have a tag."""
         super().__init__(lines, family, settings, labelled=labelled)
         self._is_conllu = settings.format == "conllu"
         self._rest: _Block = []
         first = next((line for line in lines.peek(_NUM_LINES_AHEAD) if self._is_row(line)), None)
         if first is None:
-            raise InputError(f"{lines.name} has no words; a file in CoNLL form was expected, one word per line.")
+            raise InputError(f"{lines.name} has no words; a file in CoNLL format was expected, one word per line.")
         self._has_tabs = "\t" in first
-        self._num_columns = len(self._cut(first))
+        self._num_columns = len(self._split_cells(first))
         last = str(max(2, self._num_columns) if labelled else self._num_columns + 1)
-        usual = {"word": "form", "tag": "upos"} if self._is_conllu else {"word": "1", "tag": last}
-        self._word, self._tag = (self._index(settings.columns.get(role, usual[role]), role) for role in usual)
+        names = {"word": "form", "tag": "upos"} if self._is_conllu else {"word": "1", "tag": last}
+        self._word, self._tag = (self._column_index(settings.columns.get(role, names[role]), role) for role in names)
         columns = {"word": str(self._word + 1), "tag": str(self._tag + 1)}
         self.settings = replace(settings, columns=columns)
 
@@ -49,7 +49,7 @@ class ConllReader(Reader):
             if line.strip():
                 if not block or not block[-1][0]:
                     first = self.lines.number
-                cells = self._split(line) if self._is_row(line) else None
+                cells = self._parse_row(line) if self._is_row(line) else None
                 block.append((line, cells))
                 has_words = has_words or cells is not None
             elif has_words:
@@ -90,12 +90,12 @@ class ConllReader(Reader):
         other_line = _OTHER_LINE_OF_CONLLU if self._is_conllu else _OTHER_LINE
         return bool(line.strip()) and not other_line.match(line)
 
-    def _cut(self, line: str) -> list[str]:
-        # Not at every white space: 10\u00a0000 is one word.
+    def _split_cells(self, line: str) -> list[str]:
+        # Not at all white space: 10\u00a0000 is one word.
         return line.split("\t") if self._has_tabs else re.split(r"[ \t]+", line.strip(" \t"))
 
-    def _split(self, line: str) -> list[str]:
-        cells = self._cut(line)
+    def _parse_row(self, line: str) -> list[str]:
+        cells = self._split_cells(line)
         if len(cells) != self._num_columns:
             raise self.lines.fail(
                 f"{len(cells)} column(s) in {line!r:.60}, but the first word has {self._num_columns}; every word "
@@ -105,7 +105,7 @@ class ConllReader(Reader):
             raise self.lines.fail("the tag is empty.")
         return cells
 
-    def _index(self, name: str, role: str) -> int:
+    def _column_index(self, name: str, role: str) -> int:
         if self._is_conllu and name.lower() in CONLLU_NAMES:
             name = str(CONLLU_NAMES.index(name.lower()) + 1)
         if not name.isdecimal() or not int(name):
@@ -114,7 +114,7 @@ class ConllReader(Reader):
         index = int(name) - 1
         if index >= self._num_columns and (role == "word" or self.labelled):
             raise InputError(
-                f"{self.lines.name} has {self._num_columns} column(s), but column {name} was to be the {role}; name "
-                f"the right one with --column {role}=NUMBER."
+                f"{self.lines.name} has {self._num_columns} column(s), but the {role} should be in column {name}; "
+                f"specify the right one with --column {role}=NUMBER."
             )
         return index

@@ -1,4 +1,4 @@
-"""Formats that one data set made known: sentiment trees, SemEval-2010 relations, SQuAD, and the WSD framework."""
+"""Readers for the formats of well-known data sets: sentiment trees, SemEval-2010 relations, SQuAD, and WSD."""
 
 import glob
 import json
@@ -22,7 +22,7 @@ _PARTS_OF_SPEECH = {"1": "NOUN", "2": "VERB", "3": "ADJ", "4": "ADV", "5": "ADJ"
 
 
 class TreeReader(Reader):
-    """Texts as trees, one per line: (3 (2 It) (4 (2 's) (4 lovely))). The root's label is the text's."""
+    """Texts as trees, one per line: (3 (2 It) (4 (2 's) (4 lovely))). The root has the label of the text."""
 
     def __iter__(self) -> Iterator[LabelledText]:
         for line in self.lines:
@@ -84,7 +84,7 @@ class SemevalReader(Reader):
 
 
 class SquadReader(Reader):
-    """Questions on passages, SQuAD 1 or 2: JSON with data, paragraphs, context, qas and answers."""
+    """Questions about passages, SQuAD 1 or 2: JSON with data, paragraphs, context, qas and answers."""
 
     def __init__(self, lines: Lines, family: str, settings: ReadSettings, *, labelled: bool) -> None:
         super().__init__(lines, family, settings, labelled=labelled)
@@ -109,7 +109,7 @@ class SquadReader(Reader):
                     self._place = replace(self._place, line=self._place.line + 1)
 
     def write(self, example: Question, prediction: Any) -> str:
-        """Set the answer of the question; the whole file is written at the end."""
+        """Set the answer to the question; `end` writes the whole file."""
         qa = example.record
         qa["answers"] = [{"text": prediction.text, "answer_start": prediction.start}] if prediction.text else []
         if "is_impossible" in qa:
@@ -134,9 +134,9 @@ class SquadReader(Reader):
 
 
 class WsdReader(Reader):
-    """Word senses of the unified evaluation framework: X.data.xml with X.gold.key.txt beside it.
+    """Word senses in the format of the unified evaluation framework: X.data.xml and, next to it, X.gold.key.txt.
 
-    Predictions are written as a key file, which is what the framework's scorer reads.
+    Predictions are written as a key file for the framework's scorer.
     """
 
     def __init__(self, lines: Lines, family: str, settings: ReadSettings, *, labelled: bool) -> None:
@@ -190,7 +190,7 @@ def _read_keys(path: str, *, labelled: bool) -> dict[str, tuple[str, ...]]:
     names = sorted(Path(path).parent.glob(f"{glob.escape(stem)}.gold.key.txt*"))
     key_file = None if path == STDIN or not names else names[0]
     if key_file is None and labelled:
-        raise InputError(f"{path} has no key file; its senses were expected in X.gold.key.txt beside X.data.xml.")
+        raise InputError(f"{path} has no key file; its senses were expected in X.gold.key.txt next to X.data.xml.")
     cells = (line.split() for line in (() if key_file is None else Lines(key_file)))
     return {identifier: tuple(senses) for identifier, *senses in filter(None, cells)}
 

@@ -1,4 +1,4 @@
-"""What the readers of all formats have in common: the lines they read from, and what they do with examples."""
+"""The lines of an input file, and the base class of the readers of all formats."""
 
 import io
 import itertools
@@ -22,10 +22,10 @@ from elmo.tasks.settings import ReadSettings
 
 
 class Lines:
-    """The lines of one file, of standard input, or of texts in memory, with a look ahead.
+    """The lines of one file, of standard input, or of texts in memory, with lookahead.
 
-    Iterating yields text without line ends and raises InputError for what cannot be read; `number` is that of the
-    line read last.
+    Iterating yields text without line ends and raises InputError for lines that cannot be read; `number` is the
+    number of the last line read.
     """
 
     GIVEN = "--text"
@@ -42,11 +42,11 @@ class Lines:
             self._lines = (line for text in texts for line in text.split("\n"))
 
     def place(self) -> Place:
-        """Return the place of the line read last."""
+        """Return the place of the last line read."""
         return Place(self.name, self.number)
 
     def fail(self, fault: str) -> InputError:
-        """Return the error about a fault in the line read last."""
+        """Return an error about the last line read."""
         return InputError(f"{self.place()}: {fault}")
 
     def peek(self, num_lines: int) -> list[str]:
@@ -87,10 +87,10 @@ def _transcode(stream: BinaryIO, name: str, encoding: str) -> BinaryIO:
 
 
 class Reader(ABC):
-    """An open file of examples; `settings` read other files in the same way."""
+    """An open file of examples; with its `settings`, other files are read in the same way."""
 
     def __init__(self, lines: Lines, family: str, settings: ReadSettings, *, labelled: bool) -> None:
-        """With `labelled`, each example must have its target."""
+        """With `labelled`, each example must have a target."""
         self.lines, self.family, self.settings, self.labelled = lines, family, settings, labelled
         self.tokenizer = settings.tokenizer(family)
 
@@ -103,7 +103,7 @@ class Reader(ABC):
 
     @abstractmethod
     def write(self, example: Any, prediction: Any) -> str:
-        """Return an example that this reader read as text, with the prediction in place of its target."""
+        """Format an example of this reader as text, with the prediction in place of its target."""
 
     def end(self) -> str:
         """Return the text after the last example."""

@@ -1,6 +1,6 @@
-"""Labelled data as people have it -> the name of files, or records in memory, that readers take.
+"""Labelled data in any supported form -> the name of a file, or records in memory, for the readers.
 
-Records in memory are stored as JSON lines in the folder of a run, so that it can be resumed like one on files.
+Records in memory are stored as JSON lines in the folder of a run, so that the run can be resumed.
 """
 
 import dataclasses
@@ -21,7 +21,7 @@ _ACCEPTED = "the name of a file or folder, a DataFrame, a Dataset, a list of dic
 
 
 def to_source(data: Data, family: str, name: str) -> Source:
-    """Return the name of files as text, or other data as records; `name` is that of the argument."""
+    """Return file names as strings and other data as records; `name` is the name of the argument."""
     if isinstance(data, Records):
         return data
     if isinstance(data, str | Path):
@@ -62,12 +62,12 @@ def _pair_up(texts: Iterable[Any], labels: Iterable[Any], *, family: str, name: 
 
 
 def _without_missing(row: Mapping[Any, Any]) -> dict[str, Any]:
-    """Leave out what pandas means by a missing value."""
+    """Drop missing values, which pandas represents as NaN."""
     return {str(name): value for name, value in row.items() if not (isinstance(value, float) and value != value)}
 
 
 def _plain(value: Any) -> Any:
-    """Return a NumPy number or array, or a pandas timestamp, as JSON has it."""
+    """Convert a NumPy number or array, or a pandas timestamp, to a JSON value."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
@@ -84,14 +84,14 @@ def store_records(inputs: TaskInputs, folder: Path) -> TaskInputs:
 
 
 def list_files(name: str) -> list[str]:
-    """Return the files that a name, a pattern or a folder of texts means, sorted."""
+    """List the files of a name, a pattern or a folder of texts, sorted."""
     if Path(name).is_dir():
         return sorted(str(path) for path in Path(name).glob("*/*") if path.is_file())
     return list(expand_pattern(name))
 
 
 def absolute_path(name: str | None) -> str | None:
-    """Return the absolute path of something that exists, and of a pattern; other names as they are."""
+    """Return the absolute path of an existing file or folder, or of a pattern; return other names unchanged."""
     if name is None or name == STDIN:
         return name
     path = Path(name).expanduser()
@@ -99,7 +99,7 @@ def absolute_path(name: str | None) -> str | None:
 
 
 def read_folders(name: str, encoding: str) -> Records:
-    """Read a folder with one folder per label, which holds one text per file."""
+    """Read a folder with one subfolder per label, which contains one text per file."""
     rows = []
     for path in list_files(name):
         try:

@@ -1,6 +1,6 @@
 """CSV, TSV, JSON, TREC lines and records -> the examples of a family, and examples back to rows with predictions.
 
-Columns of a table without a header are named by number, from 1. columns.py says which one has which role.
+The columns of a table without a header are numbered from 1. columns.py assigns columns to roles.
 """
 
 import csv
@@ -27,7 +27,7 @@ _TREC_LINE = re.compile(r"([A-Z]{2,}):(\S+) (.+)")  # LABEL:sublabel text
 
 
 class Table:
-    """The records of a table, one by one; `first_rows` are known before, and so are the names of the columns."""
+    """The records of a table, one by one; `first_rows` and the names of the columns are read in advance."""
 
     def __init__(self, source: Lines | Records, family: str, settings: ReadSettings) -> None:
         self.name, self.format = source.name, settings.format
@@ -39,7 +39,7 @@ class Table:
             rows = (Record(number, row) for number, row in enumerate(source.rows, start=1))
         elif self.format == "jsonl" or "".join(source.peek(1)).lstrip().startswith("{"):
             self.format = "jsonl"
-            rows = self._readable(read_json_lines(source))
+            rows = self._check(read_json_lines(source))
         elif self.format == "json":
             rows = read_json_array("\n".join(source), self.name)
         elif self.format == "trec":
@@ -61,7 +61,7 @@ class Table:
         return Place(self.name, record.number, "row" if self.format == "json" else "line")
 
     def find_column(self, name: str) -> str | None:
-        """Return the column that a name means, ignoring case, or a number from 1 where columns have an order."""
+        """Find a column by its name, ignoring case, or by its number from 1 if the columns are ordered."""
         spellings = [column for column in self.names if column.lower().strip() == name.lower()]
         if name in self.names or spellings:
             return name if name in self.names else spellings[0]
@@ -69,13 +69,13 @@ class Table:
         return self.names[int(name) - 1] if is_number else None
 
     def begin(self) -> str:
-        """Return the header, or what opens an array; columns that a prediction adds are known by then."""
+        """Return the header or an opening bracket, after the columns of predictions have been added."""
         if self.format == "json":
             return "[\n"
         return self._format(self.names) if self.has_header and self.format != "trec" else ""
 
     def write(self, record: Record, changes: dict[str, Any]) -> str:
-        """Return a row with some fields changed; a new field becomes the last."""
+        """Format a row with some fields changed; new fields come last."""
         fields = {**record.fields, **changes}
         if not self.is_json:
             return self._format([str(fields.get(name, "")) for name in self.names])
@@ -84,7 +84,7 @@ class Table:
         return text + "\n" if self.format == "jsonl" else text if self._num_written == 1 else ",\n" + text
 
     def end(self) -> str:
-        """Return what closes an array."""
+        """Return the closing bracket of an array."""
         return "\n]\n" if self.format == "json" else ""
 
     def _format(self, cells: list[str]) -> str:
@@ -96,7 +96,7 @@ class Table:
         csv.writer(text, delimiter=self._delimiter, lineterminator="\n").writerow(cells)
         return text.getvalue()
 
-    def _readable(self, rows: Iterable[Any]) -> Iterator[Any]:
+    def _check(self, rows: Iterable[Any]) -> Iterator[Any]:
         for row in rows:
             if isinstance(row, BrokenRow):
                 raise row.to_error(self.name)
@@ -105,7 +105,7 @@ class Table:
     def _read_separated(self, lines: Lines, family: str, settings: ReadSettings) -> Iterator[Record]:
         if self.format == "csv":
             self._delimiter = max(_DELIMITERS, key="".join(lines.peek(1)).count)
-        rows = self._readable(read_cells((line + "\n" for line in lines), self._delimiter, quoted=self.format == "csv"))
+        rows = self._check(read_cells((line + "\n" for line in lines), self._delimiter, quoted=self.format == "csv"))
         rows = ((line, cells) for line, cells in rows if any(map(str.strip, cells)))
         line, names = next(rows, (1, []))
         if not names:
@@ -136,7 +136,7 @@ def _read_trec(lines: Lines) -> Iterator[Record]:
 
 
 def read_json_array(text: str, name: str) -> Iterator[Record]:
-    """Yield the objects of a JSON array, numbered from 1; InputError names the file and the place of a fault."""
+    """Yield the objects of a JSON array, numbered from 1; errors name the file and the line or row."""
     try:
         objects = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -155,7 +155,7 @@ class TableReader(Reader):
     """The examples of a table."""
 
     def __init__(self, source: Lines | Records, family: str, settings: ReadSettings, *, labelled: bool) -> None:
-        """With `labelled`, each example must have its target."""
+        """With `labelled`, each example must have a target."""
         self.table, self.family, self.labelled = Table(source, family, settings), family, labelled
         self.columns = find_columns(self.table, family, settings, labelled=labelled)
         self._target = self.columns.get(TARGETS[family])
@@ -166,7 +166,7 @@ class TableReader(Reader):
         self.tokenizer = self.settings.tokenizer(family)
 
     def _detect(self, targets: list[Any]) -> None:
-        """Set what the values of the targets say, and what unlabelled tables do not."""
+        """Detect the settings that only the values of the targets reveal."""
         if self.family == "pairs" and self.settings.pair_target == "auto":
             self.settings = replace(self.settings, pair_target="score" if _are_scores(targets) else "label")
         if self.family == "tagging" and isinstance(targets[0], str):
@@ -183,10 +183,10 @@ class TableReader(Reader):
         return self.table.begin()
 
     def write(self, example: Any, prediction: Any) -> str:
-        """Return the row with the predicted target, and for an answer also where it starts."""
+        """Return the row with the predicted target and, for an answer, its start."""
         assert self._target is not None
-        target = _target_of(prediction, is_json=self.table.is_json)
-        if isinstance(example.record.fields.get(self._target), dict):  # answers as on the hub
+        target = _format_target(prediction, is_json=self.table.is_json)
+        if isinstance(example.record.fields.get(self._target), dict):  # answers as in SQuAD on the Hugging Face Hub
             has_answer = bool(prediction.text)
             target = {"text": [prediction.text] * has_answer, "answer_start": [prediction.start] * has_answer}
         changes: dict[str, Any] = {self._target: target}
@@ -195,7 +195,7 @@ class TableReader(Reader):
         return self.table.write(example.record, changes)
 
     def end(self) -> str:
-        """Return what closes the table."""
+        """Return the text after the last row."""
         return self.table.end()
 
     def _fail(self, record: Record, fault: str) -> InputError:
@@ -276,7 +276,7 @@ class TableReader(Reader):
         return score
 
 
-def _target_of(prediction: Any, *, is_json: bool) -> Any:
+def _format_target(prediction: Any, *, is_json: bool) -> Any:
     if hasattr(prediction, "tags"):
         return list(prediction.tags) if is_json else " ".join(prediction.tags)
     if hasattr(prediction, "score"):
@@ -285,7 +285,7 @@ def _target_of(prediction: Any, *, is_json: bool) -> Any:
 
 
 def _are_scores(values: list[Any]) -> bool:
-    """Return whether values are numbers on a scale; names of classes may be whole numbers too."""
+    """Return whether values are scores; whole numbers alone may also be class labels."""
     try:
         return any(not float(value).is_integer() for value in values)
     except (TypeError, ValueError):
