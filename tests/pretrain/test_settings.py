@@ -65,6 +65,8 @@ def test_all_faults_are_reported_together():
 def test_missing_files_and_unknown_presets_are_errors(tmp_path):
     with pytest.raises(ConfigError, match="The preset 'huge' is not known"):
         read_settings(preset="huge")
+    with pytest.raises(ConfigError, match="The preset \\['tiny'\\] is not known"):
+        read_settings(changes={"preset": ["tiny"]})
     with pytest.raises(ConfigError, match="could not be read: No such file"):
         read_settings(file=tmp_path / "none.toml")
     (tmp_path / "bad.toml").write_text("a = = 1")

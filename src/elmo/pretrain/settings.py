@@ -164,7 +164,7 @@ def read_settings(
     merge(stated, changes or {})
     named_in_file = stated.pop("preset", None)
     name = preset or named_in_file
-    if name is not None and name not in PRESETS:
+    if name is not None and (not isinstance(name, str) or name not in PRESETS):
         raise ConfigError(f"The preset {name!r} is not known; choose one of {', '.join(PRESETS)}.")
     values = (PRESETS[name] if name else TrainSettings()).to_dict()
     model = stated.get("model")
