@@ -5,6 +5,7 @@ import os
 
 import pytest
 
+from elmo.files import durable
 from elmo.files.durable import (
     REPLACEMENT,
     atomic_write,
@@ -41,6 +42,16 @@ def test_a_failure_keeps_the_previous_content(tmp_path, failure):
         (temporary / "one").write_bytes(b"half")
         raise failure
     assert (tmp_path / "a").read_bytes() == b"old" and names(tmp_path) == ["a"]
+
+
+def test_an_interruption_before_the_first_byte_leaves_nothing(tmp_path, monkeypatch):
+    def interrupt(path, *, wait=True):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(durable, "_locked", interrupt)
+    with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "a"):
+        pass
+    assert names(tmp_path) == []
 
 
 def test_a_new_folder_appears_at_once_with_all_its_parents(tmp_path):

@@ -144,14 +144,14 @@ def _temporary_folder(parent: Path, name: str) -> Iterator[Path]:
     """Yield a new folder in `parent`, removed at the end; a lock on it shows that its process is alive."""
     while True:
         folder = parent / _temporary_name(name)
-        folder.mkdir()
-        with _locked(folder):
-            if folder.exists():  # otherwise another process removed it as stale before we locked it
-                try:
+        try:
+            folder.mkdir()
+            with _locked(folder):
+                if folder.exists():  # otherwise another process removed it as stale before we locked it
                     yield folder
-                finally:
-                    remove(folder)
-                return
+                    return
+        finally:
+            remove(folder)
 
 
 def _temporary_name(name: str) -> str:
