@@ -81,8 +81,8 @@ def test_a_full_disk_is_one_line_and_leaves_no_file(run: Run, model_folder, tmp_
 @pytest.mark.parametrize(
     ("failure", "code", "line"),
     [
-        (OSError(28, "No space left on device"), 2, "elmo: No space left on device.\n"),
-        (KeyboardInterrupt(), 130, "elmo: interrupted\n"),
+        ((OSError, 28, "No space left on device"), 2, "elmo: No space left on device.\n"),
+        ((KeyboardInterrupt,), 130, "elmo: interrupted\n"),
     ],
 )
 def test_a_failure_leaves_the_old_file_alone(
@@ -97,7 +97,8 @@ def test_a_failure_leaves_the_old_file_alone(
         nonlocal num_calls
         num_calls += 1
         if num_calls == 2 or ending == ".npy":
-            raise failure
+            make_error, *values = failure
+            raise make_error(*values)  # a new one: its traceback keeps the open files of this test
         return embed(self, *arguments, **options)
 
     monkeypatch.setattr(Embedder, "embed", fail_the_second_time)
