@@ -21,15 +21,22 @@ SETTINGS = VectorSettings(part_bytes=PART_BYTES)
 @pytest.fixture(scope="module")
 def cluster():
     # A runner's hooks would pack up the working folder; workers import what is installed.
-    context = ray.init(
-        address="local",
-        num_cpus=2,
-        include_dashboard=False,
-        object_store_memory=100 * 2**20,
-        log_to_driver=False,
-        logging_level="error",
-    )
-    yield context
+    for attempts_left in (2, 1, 0):
+        try:
+            ray.init(
+                address="local",
+                num_cpus=2,
+                include_dashboard=False,
+                object_store_memory=100 * 2**20,
+                log_to_driver=False,
+                logging_level="error",
+            )
+            break
+        except Exception as error:  # Ray waits 30 seconds for its node, which a busy machine may exceed
+            ray.shutdown()
+            if not attempts_left or "timed out during startup" not in str(error):
+                raise
+    yield
     ray.shutdown()
 
 
@@ -89,3 +96,12 @@ def test_no_cluster_at_an_address(tiny_model, text_file, tmp_path, cluster):
     ray.shutdown()
     with pytest.raises(InputError, match="No Ray cluster answers at '127.0.0.1:1'"):
         embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray", address="127.0.0.1:1")
+
+
+def test_a_cluster_that_does_not_start_in_time_is_one_sentence(tiny_model, text_file, tmp_path, monkeypatch):
+    def fail(**options):
+        raise Exception("The current node timed out during startup. More.")
+
+    monkeypatch.setattr(ray, "init", fail)
+    with pytest.raises(InputError, match=r"No Ray cluster could be started here \(The current node timed out"):
+        embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray")

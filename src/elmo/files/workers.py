@@ -207,7 +207,7 @@ class RayWorkers:
         if not self._ray.is_initialized():  # otherwise the caller is connected already
             try:
                 self._ray.init(address=self._address, log_to_driver=False, logging_level="error")
-            except (ConnectionError, ValueError, RuntimeError) as error:
+            except Exception as error:  # a node that is slow to start is a bare Exception
                 raise _no_cluster(self._address, error) from error
             self._owns_connection = True
         return self
