@@ -183,7 +183,7 @@ def test_the_index_of_other_vectors_is_refused_and_built_again(model, texts, ind
     other = build_index(model, tmp_path / "other", texts, layers="top")
     shutil.rmtree(other.folder / "index")
     shutil.copytree(index.folder / "index", other.folder / "index")
-    with pytest.raises(CheckpointError, match="is damaged or that of other vectors; build it again"):
+    with pytest.raises(CheckpointError, match="is damaged or belongs to other vectors; build"):
         CorpusIndex(other.folder)
     assert build_index(model, other.folder).layers == (2,)
 
@@ -193,7 +193,7 @@ def test_vectors_that_no_index_can_use_are_refused(model, tiny_model, texts, tmp
     embed_files(model, texts, tmp_path / "concat", VectorSettings(layers="concat"))
     embed_files(tiny_model, texts, tmp_path / "other", VectorSettings(layers="all"))
     for name, message in (
-        ("sentences", "an index needs those of words"), ("concat", "has the layers 'concat'"),
+        ("sentences", "an index needs vectors of words"), ("concat", "has the layers 'concat'"),
         ("other", "was built with another model"), ("none", "holds no finished vectors"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message):
@@ -335,7 +335,7 @@ def test_an_index_without_the_layers_of_its_vectors_is_built_again(model, index)
 def test_a_description_that_no_index_has_is_reported(index, changes):
     path = index.folder / "index" / "index.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
-    with pytest.raises(CheckpointError, match="is damaged or that of other vectors; build it again"):
+    with pytest.raises(CheckpointError, match="is damaged or belongs to other vectors; build"):
         CorpusIndex(index.folder)
 
 

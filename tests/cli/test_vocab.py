@@ -74,7 +74,7 @@ def test_files_without_one_word_per_line_are_errors(run: Run, language_folder, t
 def test_options_that_do_not_fit(run: Run, language_folder, tmp_path):
     path = write(tmp_path / "words.txt", "fish\n")
     output = tmp_path / "new"
-    message = "Give one of --vocabulary, a whole new vocabulary, and --add, words to append."
+    message = "Give either --vocabulary, a complete new vocabulary, or --add, words to append."
     assert message in run("vocab", language_folder, output, "--add", path, "--vocabulary", path).message()
     assert message in run("vocab", language_folder, output).message()
     missing = "No such file: 'no.txt'"

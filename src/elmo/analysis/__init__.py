@@ -1,9 +1,9 @@
-"""What the vectors of a model know of words: similarity, neighbors, senses, and pictures of them.
+"""Analysis of contextual word vectors: similarity, neighbors, senses, and plots of them.
 
 from elmo import Elmo, analysis
 index = analysis.build_index(Elmo.from_pretrained(), "vectors", ["texts.txt"])
 
-The names in __init__.pyi are loaded when used.
+The names in __init__.pyi are imported on first use.
 """
 
 from elmo.extras import lazy_exports

@@ -1,7 +1,7 @@
-"""A folder of vectors of words -> an index of every word's occurrences, and the search in it.
+"""Build and search an index of all word occurrences in a folder of word vectors.
 
-The index is the subfolder `index` of the vectors: the words and one faiss file per layer. The sentences are read from
-the vectors.
+The index is the subfolder `index` of that folder: the words, and one faiss file per layer. The sentences are read
+from the folder of vectors.
 """
 
 import json
@@ -35,36 +35,36 @@ from elmo.vectors.settings import VectorSettings
 
 _DESCRIPTION = "index.json"
 _FORMAT, _VERSION = "modern-elmo-index", 6
-_ROWS = "rows.npy"  # of each sentence: its row in the vectors, its file, its number there, the end of its words
-_WORDS, _WORD_IDS = "words.json", "word_ids.npy"  # the distinct words, and the one of each occurrence
+_ROWS = "rows.npy"  # per sentence: row in the vectors, input file, number in that file, end of its words
+_WORDS, _WORD_IDS = "words.json", "word_ids.npy"  # the distinct words, and the word id of each occurrence
 _SENTENCES_AT_ONCE = 512
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 
 def is_index(path: str | Path) -> bool:
-    """Return whether a path is a folder of vectors or of an index, complete or not; others are text files."""
+    """Return whether a path is a folder of vectors or of an index, complete or not, rather than a text file."""
     return (Path(path) / MANIFEST).is_file() or VECTORS.is_described(Path(path))
 
 
 class _Tables(NamedTuple):
-    """Where the sentences and words of an index are."""
+    """The sentences and words of an index."""
 
     rows: Integers
-    ends: Integers  # of the words of each sentence
+    ends: Integers  # position after the last word of each sentence
     word_ids: npt.NDArray[np.uint32]
     words: list[str]
-    forms: dict[str, list[int]]  # the ids of all words that are equal except for upper and lower case
+    forms: dict[str, list[int]]  # word without case -> ids of all its spellings
 
 
 class CorpusIndex:
-    """Every word of some texts with its vectors, on disk. Opening it reads the manifest; files follow when needed.
+    """An index on disk of all word occurrences in a corpus. Opening it reads the manifest; files are opened on demand.
 
-    `layers` are those indexed; `model_name` is where the model was, None for the default one.
+    `layers` are the indexed layers; `model_name` is the location of the model, None for the default model.
     """
 
     def __init__(self, folder: str | Path) -> None:
-        """Open a folder of vectors with an index; CheckpointError if there is none, or it is of other vectors."""
+        """Open a folder of vectors with an index; CheckpointError if it is missing or belongs to other vectors."""
         self.folder = Path(folder)
         if (read_json(self.folder / MANIFEST) or {}).get("format") == _FORMAT:
             raise CheckpointError(
@@ -82,8 +82,8 @@ class CorpusIndex:
             or not isinstance(model_name, str | None)
         ):
             raise CheckpointError(
-                f"The index of {self.folder} is damaged or that of other vectors; build it again with elmo neighbors "
-                f"--build {self.folder}."
+                f"The index of {self.folder} is damaged or belongs to other vectors; build it again with elmo "
+                f"neighbors --build {self.folder}."
             )
         self.layers: tuple[LayerKey, ...] = tuple(layers)
         self.model_name: str | None = model_name
@@ -91,16 +91,16 @@ class CorpusIndex:
 
     @property
     def num_occurrences(self) -> int:
-        """The number of words in its texts."""
+        """The number of words in the corpus."""
         return self.vectors.counts.num_words
 
     @property
     def split_on_spaces(self) -> bool:
-        """Whether its texts were split into words at spaces only."""
+        """Whether the corpus was split into words at spaces only."""
         return bool(self.vectors.manifest["settings"]["split_on_spaces"])
 
     def check_model(self, model: Elmo) -> None:
-        """Raise InputError if it was built with another model."""
+        """Raise InputError if the index was built with another model."""
         _check_model(self.vectors, model, f", {self.model_name or 'the default model of another version'}")
 
     def search(
@@ -123,7 +123,7 @@ class CorpusIndex:
             return [Neighbor(self._locate(position), cosine) for position, cosine in nearest]
 
     def search_words(self, vector: Array, *, exclude: Sequence[str], top_k: int = 10) -> list[StaticNeighbor]:
-        """Return the words nearest to a vector of layer 0, best first, without those excluded."""
+        """Return the words nearest to a vector of layer 0, best first, without the words in `exclude`."""
         with self._reraise_as_damaged():
             excluded = {word_id for word in exclude for word_id in self._ids_of(word)}
             nearest = self._vector_file(0).search(vector, top_k + len(excluded))
@@ -136,7 +136,7 @@ class CorpusIndex:
             tokens = [word]
             if not self._ids_of(word):  # several words, or characters
                 tokens = [token.text for token in tokenize(word, get_args(Script))] or tokens
-            positions = self._find(tokens).tolist()
+            positions = self._find_phrase(tokens).tolist()
             sample = positions
             if len(positions) > max_occurrences:
                 sample = sorted(random.Random(seed).sample(positions, max_occurrences))
@@ -148,7 +148,7 @@ class CorpusIndex:
             yield
         except ElmoError:  # a library is missing, or the vectors are damaged, not the index
             raise
-        except Exception as error:  # which one depends on the byte that is wrong
+        except Exception as error:  # the type depends on the damage
             raise CheckpointError(
                 f"{self.folder} is damaged ({first_line(error):.120}); build the index again."
             ) from error
@@ -171,14 +171,14 @@ class CorpusIndex:
         return self._tables.forms.get(word.casefold(), [])
 
     def _vector_file(self, layer: LayerKey) -> VectorFile:
-        """Return the vectors of a layer: of the distinct words for layer 0, of the occurrences for the others."""
+        """Return the vectors of a layer: one per distinct word for layer 0, one per occurrence for the others."""
         if layer not in self._vector_files:
             num_vectors = len(self._tables.words) if layer == 0 else self.num_occurrences
             self._vector_files[layer] = VectorFile(self.folder / INDEX / _layer_file(layer), num_vectors)
         return self._vector_files[layer]
 
-    def _find(self, words: Sequence[str]) -> Integers:
-        """Return the positions of the first word where all these words stand in a row in one sentence."""
+    def _find_phrase(self, words: Sequence[str]) -> Integers:
+        """Return the positions at which these words begin, consecutive and in one sentence."""
         word_ids, ends = self._tables.word_ids, self._tables.ends
         first: Integers = np.flatnonzero(np.isin(word_ids, self._ids_of(words[0])))
         last = first + len(words) - 1
@@ -188,7 +188,7 @@ class CorpusIndex:
         return first
 
     def _locate(self, position: int, length: int = 1) -> Occurrence:
-        """Return an occurrence by its position among all words."""
+        """Return the occurrence at a position among all words of the corpus."""
         rows, ends = self._tables.rows, self._tables.ends
         number = int(np.searchsorted(ends, position, side="right"))
         row_position, source, number_in_source, _ = rows[number].tolist()
@@ -212,13 +212,13 @@ def build_index(
     force: bool = False,
     show_progress_bar: bool = False,
 ) -> CorpusIndex:
-    """Build the index of a folder of vectors, or resume its build; return it opened.
+    """Build the index of a folder of vectors, or resume building it, and open it.
 
-    With `files`, their vectors are written to the folder first, as embed_files does with 8 bits per dimension;
-    `layers`, `reading` and `force` are for them. `layers` is a number, "top", "average", "meaning" or "all"; by
-    default meaning, or all for a model without a context layer. Layer 0, the words without sentences, is in every
-    index. `model_name` is recorded, to open the same model for a search. While the index is built, the vectors of a
-    layer are in memory, one byte per dimension.
+    If `files` are given, their vectors are written to the folder first, with embed_files and 8 bits per dimension;
+    `layers`, `reading` and `force` apply to them. `layers` is a number, "top", "average", "meaning" or "all"; the
+    default is meaning, or all for a model without a context layer. Every index contains layer 0, the words without
+    their sentences. `model_name` is recorded, so that a search can open the same model. While the index is built, the
+    vectors of one layer are in memory, with one byte per dimension.
     """
     require_faiss()
     folder = Path(folder)
@@ -278,7 +278,7 @@ def _write_index(
 
 
 def _list_words(vectors: Vectors) -> tuple[Integers, npt.NDArray[np.uint32], list[str]]:
-    """Return the table of sentences with words, the word of each occurrence, and the distinct words."""
+    """Return the table of non-empty sentences, the word id of each occurrence, and the distinct words."""
     rows, word_ids, ids = array("q"), array("I"), dict[str, int]()
     ends = np.cumsum([file["num_rows"] for file in vectors.manifest["inputs"]])
     counts = [0] * len(ends)
@@ -294,7 +294,7 @@ def _list_words(vectors: Vectors) -> tuple[Integers, npt.NDArray[np.uint32], lis
 def _read_vectors(
     vectors: Vectors, rows: Integers, key: LayerKey, advance: Callable[[int, int], None] = lambda size, num_pieces: None
 ) -> Iterator[Array]:
-    """Yield the vectors of sentences in a layer, of length 1, those of many sentences at once."""
+    """Yield the vectors of sentences in a layer, scaled to length 1, in blocks of many sentences."""
     has_all = _stored_layers(vectors) == "all"
     for start in range(0, len(rows), _SENTENCES_AT_ONCE):
         arrays = [vectors[position].vectors for position in rows[start : start + _SENTENCES_AT_ONCE, 0].tolist()]
@@ -304,7 +304,7 @@ def _read_vectors(
 
 
 def _choose_stored_layers(layers: str | int | None, model: Elmo) -> LayerKey | str:
-    """Return the layers of the vectors of an index, one or all."""
+    """Return the layer to store for an index, or "all"."""
     if layers == "all" or (layers is None and model.context is None):
         return "all"
     layer = choose_layer(layers, model)
@@ -318,10 +318,10 @@ def _stored_layers(vectors: Vectors) -> Any:
 
 
 def _list_layers(vectors: Vectors, model: Elmo) -> list[LayerKey]:
-    """Return the layers to index of a folder of vectors; InputError if it is not one of words in single layers."""
+    """Return the layers to index; InputError unless the folder has word vectors of separate layers."""
     unit, layers = vectors.manifest["settings"]["unit"], _stored_layers(vectors)
     if unit != "words":
-        raise InputError(f"{vectors.folder} has vectors of {unit}; an index needs those of words.")
+        raise InputError(f"{vectors.folder} has vectors of {unit}; an index needs vectors of words.")
     if layers == "all":
         return [*range(1, model.num_layers)]
     if isinstance(layers, list) or layers in ("concat", 0):
@@ -339,7 +339,7 @@ def _check_model(vectors: Vectors, model: Elmo, name: str = "") -> None:
 
 
 def _identify(vectors: Vectors) -> str:
-    """Return a hash of vectors: an index is that of these alone."""
+    """Return the hash by which an index refers to its vectors."""
     return identify(vectors.manifest)
 
 
@@ -348,5 +348,5 @@ def _layer_file(layer: LayerKey) -> str:
 
 
 def _absolute(name: str | None) -> str | None:
-    """Return a model's name such that it is found from another folder too."""
+    """Return the absolute path of a local model, which is valid in any folder; other names are unchanged."""
     return str(Path(name).expanduser().resolve()) if name and Path(name).expanduser().exists() else name

@@ -1,4 +1,4 @@
-"""Which vectors of a word are compared: one layer's, the average of all layers, or "meaning" (context layer)."""
+"""The vectors of a word that are compared: a single layer, the average of all layers, or "meaning" (context layer)."""
 
 import itertools
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ _SENTENCES_AT_ONCE = 256
 
 
 def choose_layer(layer: str | int | None, model: Elmo) -> LayerKey:
-    """Return the layer that a name stands for: a number (from the end if negative), top, average or meaning.
+    """Resolve the name of a layer: a number (counted from the end if negative), top, average or meaning.
 
-    None stands for meaning, or for top if the model has no context layer.
+    None is meaning, or top if the model has no context layer.
     """
     num_layers = model.num_layers
     if layer is None:
@@ -38,7 +38,7 @@ def choose_layer(layer: str | int | None, model: Elmo) -> LayerKey:
 
 
 def choose_layers(layers: Sequence[str | int] | None, model: Elmo) -> tuple[LayerKey, ...]:
-    """Return the chosen layers without repeats; by default meaning, or every layer above 0."""
+    """Resolve the names of layers, without duplicates; the default is meaning, or every layer above 0."""
     if not layers:
         return tuple(range(1, model.num_layers)) if model.context is None else ("meaning",)
     return tuple(dict.fromkeys(choose_layer(layer, model) for layer in layers))
@@ -49,7 +49,7 @@ def embed_layers(
 ) -> dict[LayerKey, Array]:
     """Return one vector per occurrence and layer (N, D), as Elmo.embed_spans returns them.
 
-    A sentence is embedded once for all layers but "meaning".
+    Each sentence is embedded once for all layers except "meaning".
     """
     by_sentence: dict[tuple[str, ...], list[int]] = {}
     for row, occurrence in enumerate(occurrences):
@@ -63,10 +63,10 @@ def embed_layers(
         remaining = iter(by_sentence.items())
         while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
             spans = [[(occurrences[row].start, occurrences[row].end) for row in rows] for _, rows in window]
-            for group, keys_of_group in groups.items():
+            for group, group_keys in groups.items():
                 arrays = model.embed_spans([words for words, _ in window], spans, layers=group)
                 for (_, rows), array in zip(window, arrays, strict=True):
-                    for key in keys_of_group:
+                    for key in group_keys:
                         if group != "all":
                             vectors[key][rows] = array
                         else:

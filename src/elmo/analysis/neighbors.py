@@ -1,6 +1,6 @@
-"""A word in a sentence and a corpus -> the occurrences with the most similar vectors, layer by layer.
+"""Find the occurrences in a corpus whose vectors are most similar to a word in a sentence, layer by layer.
 
-An index is searched (index.py); text files are read and embedded from end to end, in bounded memory.
+An index is searched (index.py); text files are embedded from beginning to end, in bounded memory.
 """
 
 import itertools
@@ -33,15 +33,15 @@ from elmo.text.sentence_input import Sentence, WordIndex
 
 Match: TypeAlias = Literal["any", "same", "other"]
 _SENTENCES_AT_ONCE = 256
-# A sentence that is in the corpus several times is returned once, so more are searched for than are wanted.
+# Repeated sentences are returned once, so more candidates are searched than requested.
 _SEARCH_FACTOR = 3
-# A word of several characters is compared with the runs around this many single characters for each neighbor, and
-# with this many occurrences of the same word.
+# A word of several characters is compared with the runs around this many characters per requested neighbor, and with
+# this many occurrences of the same word.
 _CANDIDATES, _SAME_WORD = 30, 2000
 
 
 class LayerNeighbors(NamedTuple):
-    """The nearest occurrences by one layer, best first."""
+    """The nearest occurrences in one layer, best first."""
 
     layer: LayerKey
     neighbors: tuple[Neighbor, ...]
@@ -53,12 +53,12 @@ class LayerNeighbors(NamedTuple):
 
 @dataclass(frozen=True)
 class Neighbors:
-    """The result of a search; `static` are the nearest words by layer 0, which does not see the sentence."""
+    """The result of a search; `static` has the nearest words in layer 0, which does not depend on the sentence."""
 
     query: Occurrence
     layers: tuple[LayerNeighbors, ...]
     static: tuple[StaticNeighbor, ...]
-    num_occurrences: int  # that were searched
+    num_occurrences: int  # in the corpus
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -82,11 +82,11 @@ def find_neighbors(
     reading: TextSettings | None = None,
     show_progress_bar: bool = False,
 ) -> Neighbors:
-    """Find the occurrences nearest to a word: the one [marked] in the sentence, or the one with an `index`.
+    """Find the nearest occurrences to the word that is [marked] in the sentence or has the `index`.
 
-    `layers` are numbers, "top", "average" or "meaning"; `words` is "same" for occurrences of the word itself,
-    "other" for those of other words, "any" for both. Equal sentences are returned once, the query's own never.
-    `reading` is for text files; an index must have been built with the same model.
+    `layers` are numbers, "top", "average" or "meaning"; `words` is "same" for occurrences of the word itself, "other"
+    for other words, "any" for both. Identical sentences are returned once, and the query's own sentence never.
+    `reading` applies to text files; an index must have been built with the same model.
     """
     if words not in get_args(Match):
         raise InputError(f"words is {words!r}; choose {', '.join(get_args(Match))}.")
@@ -100,7 +100,7 @@ def find_neighbors(
     keys = tuple(key for key in keys if key != 0)
     query = read_query(sentence, index, tokenization=model.tokenization, on_spaces=on_spaces)
     is_phrase = len(query.words) > 1
-    is_run = is_phrase and model.tokenization.reads_characters  # of characters
+    is_run = is_phrase and model.tokenization.reads_characters  # a run of characters
     if words != "any" and is_phrase and not is_run:
         raise InputError(f"{query.word!r} is several words, but words={words!r} compares single ones; mark one.")
     vectors = {key: normalize(array[0]) for key, array in embed_layers(model, [query], (0, *keys)).items()}
@@ -115,10 +115,10 @@ def find_neighbors(
         sentences = read_corpus(corpus, reading, show_progress_bar=show_progress_bar)
         nearest, static, num_occurrences = _scan_texts(model, query, vectors, sentences, words, num_candidates)
     if is_run:
-        same = find_occurrences(corpus, query.word, max_occurrences=_SAME_WORD, reading=reading).occurrences
-        nearest = _score_runs(model, query, vectors, nearest, same, words)
-    chosen = tuple(LayerNeighbors(key, _choose(model, query, ranked, top_k)) for key, ranked in nearest.items())
-    return Neighbors(query, chosen, tuple(static[:top_k]), num_occurrences)
+        same_word = find_occurrences(corpus, query.word, max_occurrences=_SAME_WORD, reading=reading).occurrences
+        nearest = _score_runs(model, query, vectors, nearest, same_word, words)
+    by_layer = tuple(LayerNeighbors(key, _select(model, query, ranked, top_k)) for key, ranked in nearest.items())
+    return Neighbors(query, by_layer, tuple(static[:top_k]), num_occurrences)
 
 
 def _scan_texts(
@@ -129,12 +129,12 @@ def _scan_texts(
     match: Match,
     top_k: int,
 ) -> tuple[dict[LayerKey, list[Neighbor]], list[StaticNeighbor], int]:
-    """Return the nearest occurrences of each layer, the nearest words of layer 0, and the number of occurrences.
+    """Return the nearest occurrences in each layer, the nearest words in layer 0, and the number of occurrences.
 
-    A sentence without a word to compare is not embedded.
+    Sentences without a word to compare are not embedded.
     """
     keys = [key for key in vectors if key != 0]
-    best: dict[LayerKey, dict[Any, Neighbor]] = {key: {} for key in keys}  # by the place in an equal sentence
+    best: dict[LayerKey, dict[Any, Neighbor]] = {key: {} for key in keys}  # by sentence and position
     cosines_of_words: dict[str, float] = {}
     query_words = {word.casefold() for word in query.words}
     num_occurrences = 0
@@ -143,21 +143,21 @@ def _scan_texts(
             Occurrence(sentence, start, start + 1) for sentence in window for start in range(len(sentence.offsets))
         ]
         num_occurrences += len(occurrences)
-        new = {word for sentence in window for word in sentence.words} - cosines_of_words.keys()
-        if words := sorted(word for word in new if word.casefold() not in query_words):
+        new_words = {word for sentence in window for word in sentence.words} - cosines_of_words.keys()
+        if words := sorted(word for word in new_words if word.casefold() not in query_words):
             cosines = normalize(model.embed([words], layers=0)[0]) @ vectors[0]
             cosines_of_words.update(zip(words, cosines.tolist(), strict=True))
         if match != "any":
             is_same = match == "same"
-            occurrences = [word for word in occurrences if is_same_word(word.word, query.word) == is_same]
+            occurrences = [entry for entry in occurrences if is_same_word(entry.word, query.word) == is_same]
         for key, embedded in embed_layers(model, occurrences, keys).items():
             for neighbor in _rank(occurrences, normalize(embedded) @ vectors[key]):
                 if len(best[key]) >= 2 * top_k:
                     break
-                best[key].setdefault(_places(neighbor.occurrence), neighbor)
+                best[key].setdefault(_position_keys(neighbor.occurrence), neighbor)
             ranked = sorted(best[key].items(), key=lambda item: -item[1].cosine)
             best[key] = dict(ranked[:top_k])
-    static = sorted(itertools.starmap(StaticNeighbor, cosines_of_words.items()), key=lambda word: -word.cosine)
+    static = sorted(itertools.starmap(StaticNeighbor, cosines_of_words.items()), key=lambda neighbor: -neighbor.cosine)
     return {key: list(nearest.values()) for key, nearest in best.items()}, static[:top_k], num_occurrences
 
 
@@ -172,48 +172,48 @@ def _score_runs(
     query: Occurrence,
     vectors: Mapping[LayerKey, Array],
     nearest: Mapping[LayerKey, Sequence[Neighbor]],
-    same: Sequence[Occurrence],
+    same_word: Sequence[Occurrence],
     words: Match,
 ) -> dict[LayerKey, list[Neighbor]]:
-    """Compare the query with runs of as many characters: the same word, and those around near characters."""
+    """Compare the query with runs of equal length: occurrences of its word, and runs around the nearest characters."""
     length, scored = len(query.words), {}
     for key, characters in nearest.items():
-        runs = {_places(occurrence): occurrence for occurrence in same}
+        runs = {_position_keys(occurrence): occurrence for occurrence in same_word}
         for character, _ in characters:
             sentence, last = character.sentence, len(character.sentence.offsets) - length
             for start in range(max(0, character.start - length + 1), min(character.start, last) + 1):
                 run = Occurrence(sentence, start, start + length)
-                runs.setdefault(_places(run), run)
+                runs.setdefault(_position_keys(run), run)
         occurrences = [run for run in runs.values() if words != "other" or not is_same_word(run.word, query.word)]
         embedded = embed_layers(model, occurrences, [key])[key]
         scored[key] = list(_rank(occurrences, normalize(embedded) @ vectors[key]))
     return scored
 
 
-def _choose(model: Elmo, query: Occurrence, ranked: Sequence[Neighbor], top_k: int) -> tuple[Neighbor, ...]:
-    """Return the nearest occurrences: of those that overlap or are in equal sentences one, of runs only words."""
+def _select(model: Elmo, query: Occurrence, ranked: Sequence[Neighbor], top_k: int) -> tuple[Neighbor, ...]:
+    """Return the nearest occurrences, without overlaps and repeated sentences; runs of characters must be words."""
     function_words = is_function_word(query.words)
     cohesions: dict[tuple[str, ...], Cohesion] = {}
     chosen: list[Neighbor] = []
-    taken = set(_places(query))
+    taken = set(_position_keys(query))
     for neighbor in ranked:
-        occurrence, places = neighbor.occurrence, _places(neighbor.occurrence)
-        if not taken.isdisjoint(places):
+        occurrence, keys = neighbor.occurrence, _position_keys(neighbor.occurrence)
+        if not taken.isdisjoint(keys):
             continue
-        if len(places) > 1 and not is_same_word(occurrence.word, query.word):
+        if len(keys) > 1 and not is_same_word(occurrence.word, query.word):
             words = tuple(occurrence.sentence.words)
             if words not in cohesions:
                 cohesions[words] = measure_cohesion(model, [words])[0]
             if not cohesions[words].is_word(occurrence.start, occurrence.end, function_words=function_words):
                 continue
-        taken.update(places)
+        taken.update(keys)
         chosen.append(neighbor)
         if len(chosen) == top_k:
             break
     return tuple(chosen)
 
 
-def _places(occurrence: Occurrence) -> tuple[tuple[tuple[str, ...], int], ...]:
-    """Return the words of the sentence with each position of the occurrence; equal for equal sentences."""
+def _position_keys(occurrence: Occurrence) -> tuple[tuple[tuple[str, ...], int], ...]:
+    """Return a key for each position of an occurrence; positions in identical sentences have equal keys."""
     words = tuple(occurrence.sentence.words)
     return tuple((words, position) for position in range(occurrence.start, occurrence.end))

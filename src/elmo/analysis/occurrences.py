@@ -1,6 +1,6 @@
-"""Text files -> words where they occur: what neighbors, senses and maps are made of.
+"""Occurrences of words in text files, for neighbors, senses and maps.
 
-Text is read as `elmo prepare` reads it: plain text, JSON lines or Parquet, compressed or not.
+Text is read as in `elmo prepare`: plain text, JSON lines or Parquet, compressed or not.
 """
 
 import itertools
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from elmo.analysis.index import CorpusIndex
     from elmo.model import Elmo
 
-# An index, or the names of text files (patterns such as texts/*.txt too).
+# An index, or names of text files, which may be patterns such as texts/*.txt.
 Corpus: TypeAlias = "CorpusIndex | Sequence[str]"
 QUERY_SOURCE = "query"
 _CHUNK_BYTES = 1 << 20
 
 
 class CorpusSentence(NamedTuple):
-    """A sentence as it stands in its source, and the character range of each of its words."""
+    """A sentence with its original text, the character range of each word, and its source."""
 
     text: str
     offsets: tuple[tuple[int, int], ...]
@@ -38,13 +38,13 @@ class CorpusSentence(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The words, as a model reads them."""
+        """The words of the sentence."""
         return [self.text[start:end] for start, end in self.offsets]
 
 
 @dataclass(frozen=True)
 class Occurrence:
-    """A word, or several in a row, in a sentence: the half-open range `start` to `end` of its words."""
+    """A word or phrase in a sentence: the half-open range of words from `start` to `end`."""
 
     sentence: CorpusSentence
     start: int
@@ -52,13 +52,13 @@ class Occurrence:
 
     @property
     def word(self) -> str:
-        """The text of the word."""
+        """The text of the word or phrase."""
         first, last = self._characters()
         return self.sentence.text[first:last]
 
     @property
     def words(self) -> list[str]:
-        """The word, or each of them."""
+        """The words of the occurrence."""
         return self.sentence.words[self.start : self.end]
 
     def mark(self, num_words: int | None = None) -> str:
@@ -105,7 +105,7 @@ class Neighbor(NamedTuple):
 
 
 class StaticNeighbor(NamedTuple):
-    """A word without a sentence and its cosine with a query."""
+    """A word without context and its cosine with a query."""
 
     word: str
     cosine: float
@@ -116,14 +116,14 @@ class StaticNeighbor(NamedTuple):
 
 
 class Occurrences(NamedTuple):
-    """Occurrences of a word in the order of the text, and how many there were before some were sampled."""
+    """Occurrences of a word in text order, and their number before sampling."""
 
     occurrences: list[Occurrence]
     num_found: int
 
 
 def place_words(words: Sequence[str], text: str, source: str, number: int) -> CorpusSentence:
-    """Return the sentence of words that stand in a text in this order."""
+    """Return a text as a sentence, with its words located in order."""
     offsets, end = [], 0
     for word in words:
         start = text.index(word, end)
@@ -133,7 +133,7 @@ def place_words(words: Sequence[str], text: str, source: str, number: int) -> Co
 
 
 def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence:
-    """Return the sentence of words whose original text is unknown, with a space between them."""
+    """Return words whose original text is unknown as a sentence, joined by spaces."""
     return place_words(words, " ".join(words), source, number)
 
 
@@ -144,9 +144,9 @@ def read_query(
     tokenization: Tokenization | None = None,
     on_spaces: bool = False,
 ) -> Occurrence:
-    """Return the word of a sentence that is [marked] or has the index; InputError if there is no such word.
+    """Return the occurrence of the word that is [marked] or has the index; InputError if there is no such word.
 
-    An occurrence is returned as it is. `tokenization` is the model's.
+    An occurrence is returned unchanged. `tokenization` is the model's.
     """
     if isinstance(sentence, Occurrence):
         return sentence
@@ -159,7 +159,7 @@ def read_query(
             text = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]
     elif tokenization is None or not tokenization.reads_characters or on_spaces:
         text = " ".join(words)
-    else:  # the given words become the letters that the texts to compare with consist of
+    else:  # split the words into letters, as the corpus is split
         letters = [[letter.text for letter in tokenizer(word)] or [word] for word in words]
         start, end = sum(map(len, letters[:start])), sum(map(len, letters[:end]))
         words = [*itertools.chain(*letters)]
@@ -168,12 +168,12 @@ def read_query(
 
 
 def is_same_word(first: str, second: str) -> bool:
-    """Return whether two words are equal except for upper and lower case."""
+    """Return whether two words are equal, ignoring case."""
     return first.casefold() == second.casefold()
 
 
 def settings_for(model: "Elmo", reading: TextSettings | None = None) -> TextSettings:
-    """Return how a model's texts are read: with the model's own tokenization."""
+    """Return the text settings with the tokenization of a model."""
     reading = reading or TextSettings()
     tokenization = model.tokenization.config
     if tokenization.split_on_spaces:
@@ -184,7 +184,7 @@ def settings_for(model: "Elmo", reading: TextSettings | None = None) -> TextSett
 
 
 def find_corpus(names: Sequence[str]) -> list[Source]:
-    """Return the files that names and patterns stand for; InputError if one is missing or cannot be read twice."""
+    """Return the files that match names and patterns; InputError if one is missing or cannot be read twice."""
     if STDIN in names:
         raise InputError("The corpus is - (standard input), which can be read only once; name a file.")
     return find_sources([str(name) for name in names], Path())
@@ -193,9 +193,9 @@ def find_corpus(names: Sequence[str]) -> list[Source]:
 def read_corpus(
     names: Sequence[str], settings: TextSettings | None = None, *, show_progress_bar: bool = False
 ) -> Iterator[CorpusSentence]:
-    """Yield the sentences of all files that have words, in order."""
+    """Yield the sentences of all files in order, except those without words."""
     settings, sources = settings or TextSettings(), find_corpus(names)
-    tokenizer = _tokenizer_of(settings)
+    tokenizer = _make_tokenizer(settings)
     num_bytes = sum(source.path.stat().st_size for source in sources)
     with progress_bar(unit="sentences", num_bytes=num_bytes, shown=show_progress_bar) as advance:
         for source in sources:
@@ -218,10 +218,10 @@ def find_occurrences(
     seed: int = 0,
     show_progress_bar: bool = False,
 ) -> Occurrences:
-    """Find a word in an index or in text files, in upper or lower case.
+    """Find a word in an index or in text files, ignoring case.
 
-    A word that is several tokens of the text, as a Chinese word is, is found where they are consecutive.
-    Of more than `max_occurrences` a random sample is returned. `reading` is for text files.
+    A word of several tokens, such as a Chinese word, is found wherever these tokens are consecutive. If there are
+    more than `max_occurrences`, a random sample is returned. `reading` applies to text files.
     """
     from elmo.analysis.index import CorpusIndex
 
@@ -230,12 +230,12 @@ def find_occurrences(
     reservoir: dict[int, tuple[int, Occurrence]] = {}
     count = 0
     random_numbers = random.Random(seed)
-    tokens = [token.text for token in _tokenizer_of(reading or TextSettings())(word)] or [word]
+    tokens = [token.text for token in _make_tokenizer(reading or TextSettings())(word)] or [word]
     first = tokens[0].casefold()
     for sentence in read_corpus(corpus, reading, show_progress_bar=show_progress_bar):
         if first not in sentence.text.casefold():
             continue
-        for start in _find_runs(sentence.words, tokens):
+        for start in _find_phrase(sentence.words, tokens):
             slot = count if count < max_occurrences else random_numbers.randrange(count + 1)
             if slot < max_occurrences:
                 reservoir[slot] = (count, Occurrence(sentence, start, start + len(tokens)))
@@ -244,13 +244,13 @@ def find_occurrences(
     return Occurrences([occurrence for _, occurrence in in_order], count)
 
 
-def _tokenizer_of(settings: TextSettings) -> Tokenizer:
-    """Return what splits a text into words."""
+def _make_tokenizer(settings: TextSettings) -> Tokenizer:
+    """Return the tokenizer for the settings."""
     return Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
 
 
-def _find_runs(words: Sequence[str], phrase: Sequence[str]) -> list[int]:
-    """Return where the words of a phrase are consecutive, in upper or lower case."""
+def _find_phrase(words: Sequence[str], phrase: Sequence[str]) -> list[int]:
+    """Return the positions at which a phrase begins, ignoring case."""
     words, phrase = [word.casefold() for word in words], [word.casefold() for word in phrase]
     starts = (start for start, word in enumerate(words) if word == phrase[0])
     return [start for start in starts if words[start : start + len(phrase)] == phrase]

@@ -1,7 +1,7 @@
-"""The occurrences of a word -> its senses: clusters of vectors, each with typical contexts and substitutes.
+"""Word sense induction: clusters of a word's occurrences, with typical contexts and substitutes.
 
-The vectors are centred and clustered by average link with cosine distances; clusters with few members join the
-nearest large one. The tree is cut where the silhouette is highest; if that is low, there is one sense.
+The vectors are centred and clustered hierarchically (average linkage, cosine distance); small clusters are merged
+with the nearest large one. The tree is cut where the silhouette is highest; if that is low, there is one sense.
 """
 
 import math
@@ -19,29 +19,28 @@ from elmo.extras import require
 from elmo.inference.context import normalize
 from elmo.model import Elmo
 
-FEWEST_OCCURRENCES = 10  # below, senses are not looked for
+FEWEST_OCCURRENCES = 10  # with fewer, there is one sense
 MOST_SENSES = 8
-_ENOUGH_POINTS = 2000  # for the tree; further points join the nearest cluster
-_MOST_CUTS = 20  # clusters of the tree, small ones included
-_LEAST_SHARE = 0.1  # of a cluster
-# Of several senses in few occurrences; with more, vectors without clusters have a lower one.
-_LEAST_SILHOUETTE, _FEW = 0.24, 20
-_RANDOM_CUTS = 10
-_ASKED_FOR_SUBSTITUTES = 5  # typical occurrences of a sense
+_MAX_TREE_POINTS = 2000  # further points join the nearest cluster
+_MAX_CUTS = 20  # clusters, before small ones are merged
+_MIN_SHARE = 0.1  # of the points that are in a large cluster
+# For few occurrences; with more, the silhouette of vectors without clusters is lower.
+_MIN_SILHOUETTE, _FEW = 0.24, 20
+_OCCURRENCES_TO_SUBSTITUTE = 5  # the most typical of a sense
 _SUBSTITUTES_EACH = 100
-# Of a model of characters, runs of characters are searched, which takes longer: fewer, and in less text.
-_RUNS_EACH, _UNITS_NEAR = 40, 24
+# Character-level models search runs of characters, which is slower: fewer substitutes, in a shorter context.
+_RUNS_EACH, _CONTEXT_CHARACTERS = 40, 24
 
 
 class Clusters(NamedTuple):
-    """The cluster of each vector, numbered by size, and how clearly they stand apart."""
+    """The cluster of each vector, numbered by size, and the silhouette of the clusters."""
 
     labels: npt.NDArray[np.int64]
     silhouette: float | None  # None for one cluster
 
 
 class Substitute(NamedTuple):
-    """A word that would fit, and its mean probability at the typical occurrences of a sense."""
+    """A substitute and its mean probability at the typical occurrences of a sense."""
 
     word: str
     probability: float
@@ -49,7 +48,7 @@ class Substitute(NamedTuple):
 
 @dataclass(frozen=True)
 class Sense:
-    """One cluster: its size, its most typical occurrences, and the words that would fit there."""
+    """One cluster: its size, its most typical occurrences, and substitutes for the word there."""
 
     num_occurrences: int
     typical: tuple[Occurrence, ...]
@@ -99,7 +98,7 @@ def induce_senses(
     seed: int = 0,
     show_progress_bar: bool = False,
 ) -> WordSenses:
-    """Cluster the occurrences of a word into `num_senses`, or into as many senses as are found (maybe one)."""
+    """Cluster the occurrences of a word into `num_senses` senses, or into a detected number, which may be one."""
     require("sklearn", "analysis", "Clustering")
     if not occurrences:
         raise InputError(f"{word!r} does not occur in the corpus; choose another word, or more text.")
@@ -108,7 +107,7 @@ def induce_senses(
     labels, silhouette = find_clusters(vectors, num_clusters=num_senses, seed=seed)
     counts = np.bincount(labels).tolist()
     ranked = [_rank_typical(vectors, occurrences, np.flatnonzero(labels == label)) for label in range(len(counts))]
-    typical = [cluster[:_ASKED_FOR_SUBSTITUTES] for cluster in ranked]
+    typical = [cluster[:_OCCURRENCES_TO_SUBSTITUTE] for cluster in ranked]
     substitutes = _distinctive_substitutes(model, word, typical, num_substitutes)
     senses = tuple(
         Sense(count, tuple(cluster[:num_typical]), words)
@@ -119,8 +118,8 @@ def induce_senses(
 
 
 def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int = 0) -> Clusters:
-    """Cluster vectors (N, D) into `num_clusters`, or into as many as are found, 1 to MOST_SENSES."""
-    # Equal sentences have equal vectors; repetition does not make a cluster, so each counts once.
+    """Cluster vectors (N, D) into `num_clusters`, or into a detected number from 1 to MOST_SENSES."""
+    # Identical sentences have identical vectors; each counts once, because repetition does not make a cluster.
     distinct, row_of = np.unique(normalize(vectors).round(5), axis=0, return_inverse=True)
     points = distinct - distinct.mean(axis=0)
     one_cluster = Clusters(np.zeros(len(vectors), dtype=np.int64), None)
@@ -131,24 +130,24 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
         )
     if num_clusters == 1 or (num_clusters is None and len(points) < FEWEST_OCCURRENCES):
         return one_cluster
-    sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_ENOUGH_POINTS])]
+    sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_MAX_TREE_POINTS])]
     labels, silhouette = _cluster(sample, num_clusters)
     if num_clusters is None and silhouette < least_silhouette(len(sample)):
         return one_cluster
     if len(sample) < len(points):
-        labels = _join_nearest(points, sample, labels)
+        labels = _assign_nearest(points, sample, labels)
     labels = labels[row_of.reshape(-1)]
     ranks = np.argsort(np.argsort(-np.bincount(labels), kind="stable"))
     return Clusters(np.asarray(ranks[labels], dtype=np.int64), silhouette)
 
 
 def least_silhouette(num_occurrences: int) -> float:
-    """Return the silhouette from which clusters count as senses."""
-    return float(_LEAST_SILHOUETTE * min(1.0, math.sqrt(_FEW / num_occurrences)))
+    """Return the minimum silhouette of several senses."""
+    return float(_MIN_SILHOUETTE * min(1.0, math.sqrt(_FEW / num_occurrences)))
 
 
 def _cluster(points: Array, num_clusters: int | None) -> tuple[npt.NDArray[np.int64], float]:
-    """Return the cut of the tree with the highest silhouette, of `num_clusters` or of any number above 1."""
+    """Return the cut of the tree with the highest silhouette, into `num_clusters` or any number above 1."""
     from scipy.cluster.hierarchy import cut_tree, linkage
     from scipy.spatial.distance import squareform
     from sklearn.metrics import silhouette_score
@@ -157,33 +156,33 @@ def _cluster(points: Array, num_clusters: int | None) -> tuple[npt.NDArray[np.in
     distances = np.clip(1 - unit @ unit.T, 0, 2).astype(np.float64)
     np.fill_diagonal(distances, 0)
     tree = linkage(squareform(distances, checks=False), "average")
-    least = max(2, _LEAST_SHARE * len(points))
+    min_size = max(2, _MIN_SHARE * len(points))
     best: tuple[npt.NDArray[np.int64], float] = np.zeros(len(points), dtype=np.int64), -1.0
-    for column in cut_tree(tree, range(2, min(_MOST_CUTS, len(points)) + 1)).T:
-        labels = _absorb_small(unit, column, least)
+    for cut in cut_tree(tree, range(2, min(_MAX_CUTS, len(points)) + 1)).T:
+        labels = _merge_small(unit, cut, min_size)
         count = int(labels.max()) + 1
         if not 2 <= count <= MOST_SENSES or num_clusters not in (None, count):
             continue
         silhouette = float(silhouette_score(distances, labels, metric="precomputed"))
         if silhouette > best[1]:
             best = labels, silhouette
-    if num_clusters is not None and best[1] == -1.0:  # only with small clusters
+    if num_clusters is not None and best[1] == -1.0:  # every such cut has small clusters
         return cut_tree(tree, num_clusters)[:, 0].astype(np.int64), 0.0
     return best
 
 
-def _absorb_small(unit: Array, labels: npt.NDArray[np.int64], least: float) -> npt.NDArray[np.int64]:
-    """Return the clusters with the members of small ones in the nearest large one; all in one if none is large."""
-    large = np.flatnonzero(np.bincount(labels) >= least)
+def _merge_small(unit: Array, labels: npt.NDArray[np.int64], min_size: float) -> npt.NDArray[np.int64]:
+    """Merge small clusters with the nearest large one, or all of them if none is large."""
+    large = np.flatnonzero(np.bincount(labels) >= min_size)
     if not len(large):
         return np.zeros_like(labels)
     is_large = np.isin(labels, large)
-    dense = np.searchsorted(large, labels)
-    return np.asarray(np.where(is_large, dense, _join_nearest(unit, unit[is_large], dense[is_large])), np.int64)
+    ranks = np.searchsorted(large, labels)
+    return np.asarray(np.where(is_large, ranks, _assign_nearest(unit, unit[is_large], ranks[is_large])), np.int64)
 
 
-def _join_nearest(points: Array, members: Array, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Return the cluster of each point whose mean has the highest cosine with it."""
+def _assign_nearest(points: Array, members: Array, labels: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Assign each point to the cluster whose mean has the highest cosine with it."""
     means = [members[labels == label].mean(axis=0) for label in range(int(labels.max()) + 1)]
     return np.asarray((normalize(points) @ normalize(np.stack(means)).T).argmax(axis=1), np.int64)
 
@@ -201,9 +200,9 @@ def _rank_typical(
 
 
 def _distinctive_substitutes(
-    model: Elmo, word: str, typical: Sequence[Sequence[Occurrence]], num_wanted: int
+    model: Elmo, word: str, typical: Sequence[Sequence[Occurrence]], num_substitutes: int
 ) -> list[tuple[Substitute, ...]]:
-    """Return the words that fit each sense better than the others; none from a model that predicts no words."""
+    """Return the substitutes that fit each sense better than the others; none if the model has no softmax."""
     if model.config.softmax is None or model.vocabulary is None:
         return [() for _ in typical]
     means = [_mean_substitutes(model, occurrences) for occurrences in typical]
@@ -216,7 +215,7 @@ def _distinctive_substitutes(
             if not is_same_word(substitute, word) and any(map(str.isalnum, substitute))
         }
         best = sorted((substitute for substitute, margin in margins.items() if margin > 0), key=lambda x: -margins[x])
-        distinctive.append(tuple(Substitute(substitute, mean[substitute]) for substitute in best[:num_wanted]))
+        distinctive.append(tuple(Substitute(substitute, mean[substitute]) for substitute in best[:num_substitutes]))
     return distinctive
 
 
@@ -227,8 +226,8 @@ def _mean_substitutes(model: Elmo, occurrences: Sequence[Occurrence]) -> dict[st
     for occurrence in single:
         words, start, end = occurrence.sentence.words, occurrence.start, occurrence.end
         if reads_spans:
-            first = max(0, start - _UNITS_NEAR)
-            words, start, end = words[first : end + _UNITS_NEAR], start - first, end - first
+            first = max(0, start - _CONTEXT_CHARACTERS)
+            words, start, end = words[first : end + _CONTEXT_CHARACTERS], start - first, end - first
         top_k = _RUNS_EACH if reads_spans else _SUBSTITUTES_EACH
         for substitute in model.substitutes(words, (start, end), top_k=top_k):
             probability = math.exp(substitute.log_probability) / len(single)

@@ -1,4 +1,4 @@
-"""Sentences -> cosines: of one word in each of them, or of all words of one with all words of another."""
+"""Cosine similarity of a word in several sentences, of whole sentences, or of all word pairs of two sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _INCHES_PER_WORD = 0.46
 
 @dataclass(frozen=True)
 class WordSimilarities:
-    """Words in their sentences, and their cosines: (N, N), or (L+1, N, N) with a table for each layer."""
+    """Words in their sentences, and their pairwise cosines: (N, N), or (L+1, N, N) with one table per layer."""
 
     words: tuple[Occurrence, ...]
     cosines: npt.NDArray[np.float64]
@@ -44,7 +44,7 @@ class WordSimilarities:
 
 @dataclass(frozen=True)
 class SimilarityMap:
-    """Cosines (words of the first sentence, words of the second) by one layer."""
+    """Cosines (words of the first sentence, words of the second) in one layer."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]
@@ -57,8 +57,8 @@ def compare_words(
 ) -> WordSimilarities:
     """Compare a word in two or more sentences, each with one [marked] word or phrase (or an Occurrence).
 
-    `layers` are those of Elmo.embed; by default "meaning", or "average" without a context layer. "all" compares
-    by each layer, where layer 0 is the word without its sentence.
+    `layers` are those of Elmo.embed; by default "meaning", or "average" without a context layer. "all" compares the
+    words in each layer; layer 0 is the word without its sentence.
     """
     if len(words) < 2:
         raise InputError(
@@ -74,22 +74,22 @@ def compare_words(
 
 
 def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
-    """Compare two or more whole sentences by the cosine of their vectors, those of Elmo.encode."""
+    """Compare two or more whole sentences by the cosines of their vectors from Elmo.encode."""
     if len(texts) < 2:
         raise InputError("One sentence was given; give two or more.")
-    read = read_sentences(texts, model.tokenization)
-    for text, words_of_text in zip(texts, read, strict=True):
-        if not words_of_text:
+    sentences = read_sentences(texts, model.tokenization)
+    for text, sentence in zip(texts, sentences, strict=True):
+        if not sentence:
             raise InputError(f"The sentence {text!r} has no words, so there is nothing to compare; give another one.")
-    vectors = model.encode(read)
-    words = tuple(Occurrence(join_words(sentence, QUERY_SOURCE, 0), 0, len(sentence)) for sentence in read)
+    vectors = model.encode(sentences)
+    words = tuple(Occurrence(join_words(sentence, QUERY_SOURCE, 0), 0, len(sentence)) for sentence in sentences)
     return WordSimilarities(words, np.asarray(cosine(vectors[:, None], vectors[None]), dtype=np.float64))
 
 
 def compare_sentences(
     model: Elmo, first: Sentence, second: Sentence, *, layers: Sequence[str | int] | None = None
 ) -> list[SimilarityMap]:
-    """Compare every word of two sentences with each layer; by default "meaning", otherwise the average."""
+    """Compare all word pairs of two sentences in each layer; by default "meaning", or the average without it."""
     keys = choose_layers(layers or ["average" if model.context is None else "meaning"], model)
     words = read_sentences((first, second), model.tokenization)
     for name, sentence in zip(("first", "second"), words, strict=True):
@@ -112,25 +112,25 @@ def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path) -> No
 
     first, second = maps[0].first, maps[0].second
     longest = max(map(cell_len, second))
-    is_turned = longest > 5
+    is_rotated = longest > 5
     width = max(2.6, _INCHES_PER_WORD * len(second)) + 0.1 * max(map(cell_len, first))
-    height = max(1.5, _INCHES_PER_WORD * len(first)) + (min(0.085 * longest, 2.5) if is_turned else 0.3) + 0.6
+    height = max(1.5, _INCHES_PER_WORD * len(first)) + (min(0.085 * longest, 2.5) if is_rotated else 0.3) + 0.6
     lowest = min(0.0, *(float(layer.cosines.min()) for layer in maps))
     # Rounded, so that a cosine just below 1 does not remove the tick at 1 from the scale.
     highest = max(0.5, *(float(layer.cosines.max().round(2)) for layer in maps))
     with drawing(output, (width * len(maps) + 1.0, height)) as figure:
         all_axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
         for layer, axes in zip(maps, all_axes, strict=True):
-            image = _draw_map(axes, layer, (lowest, highest), is_turned=is_turned)
+            image = _draw_map(axes, layer, (lowest, highest), is_rotated=is_rotated)
         all_axes[0].set_yticks(range(len(first)), first)
         colorbar = figure.colorbar(image, ax=list(all_axes), label=translate("cosine"), pad=0.02, aspect=30)
         colorbar.outline.set_visible(False)
 
 
-def _draw_map(axes: "Axes", layer: SimilarityMap, limits: tuple[float, float], *, is_turned: bool) -> "AxesImage":
+def _draw_map(axes: "Axes", layer: SimilarityMap, limits: tuple[float, float], *, is_rotated: bool) -> "AxesImage":
     image = axes.imshow(layer.cosines, cmap=shades(), vmin=limits[0], vmax=limits[1], aspect="auto")
     axes.set_xticks(range(len(layer.second)), layer.second)
-    if is_turned:
+    if is_rotated:
         for label in axes.get_xticklabels():
             label.set(rotation=45, ha="right", rotation_mode="anchor")
     axes.set_title(translate(name_layer(layer.layer)))

@@ -1,4 +1,4 @@
-"""The look of the pictures: palette, fonts, and writing the .png or .svg file."""
+"""The style of plots: palette and fonts; plots are written as .png or .svg files."""
 
 import logging
 import re
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# The hues of Okabe and Ito, which color-blind readers can tell apart; the light ones are darker, so that text in
-# them can be read on white. Markers differ too.
+# The palette of Okabe and Ito, which color-blind readers can distinguish; its light colors are darkened, so that text
+# in them is readable on white. Markers differ too.
 COLORS = ("#0072B2", "#D55E00", "#008F68", "#B5578F", "#B07700", "#3D9BD1", "#1F2328", "#8A7F00")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK, SOFT_INK = "#1F2328", "#59636E"
-_ENDINGS = (".png", ".svg")
+_SUFFIXES = (".png", ".svg")
 _STYLE: dict[str, Any] = {
     "font.size": 11,
     "text.color": INK,
@@ -46,11 +46,11 @@ _STYLE: dict[str, Any] = {
     "figure.titlesize": 13,
     "figure.titleweight": "bold",
     "svg.fonttype": "none",  # text stays text
-    "text.parse_math": False,  # a $ is a word like any other
+    "text.parse_math": False,  # a $ is plain text
 }
 _FONT = "DejaVu Sans"  # comes with matplotlib
-# With Chinese, Japanese and Korean characters, on Linux, macOS and Windows. Of a collection (.ttc), matplotlib knows
-# the first font alone, which is the Japanese one of Noto Sans CJK.
+# Fonts with Chinese, Japanese and Korean characters on Linux, macOS and Windows. matplotlib only loads the first font
+# of a collection (.ttc), which is the Japanese font in Noto Sans CJK.
 _CJK_FONTS = (
     "Noto Sans CJK SC", "Noto Sans SC", "Source Han Sans SC", "Noto Sans CJK JP", "WenQuanYi Micro Hei",
     "WenQuanYi Zen Hei", "Droid Sans Fallback", "PingFang SC", "Hiragino Sans GB", "Heiti TC", "Arial Unicode MS",
@@ -60,10 +60,10 @@ _CJK_FONTS = (
 
 
 def check_output(output: str | Path) -> Path:
-    """Return the path of a picture to write; an error, before any work is done, if it cannot be drawn."""
+    """Return the path of a plot to write; raise an error now if it could not be written later."""
     require("matplotlib", "plot", "Drawing")
     path = Path(output)
-    if path.suffix.lower() not in _ENDINGS:
+    if path.suffix.lower() not in _SUFFIXES:
         raise InputError(f"{path} should end in .png or .svg; pictures are written in these formats.")
     if not path.resolve().parent.is_dir():
         raise InputError(f"The folder of {path} does not exist; create it first.")
@@ -74,7 +74,7 @@ def check_output(output: str | Path) -> Path:
 def drawing(output: str | Path, size: tuple[float, float]) -> Iterator["Figure"]:
     """Yield a figure of a size in inches, which is written to `output` at the end.
 
-    Characters that no font has are reported in one warning.
+    Characters missing from all fonts are reported in one warning.
     """
     path = check_output(output)
     import matplotlib
@@ -121,7 +121,7 @@ def _without_findfont_messages() -> Iterator[None]:
 
 
 def shades() -> "Colormap":
-    """Return the colors of ordered values: white to the dark blue of the palette."""
+    """Return a sequential colormap, from white to dark blue."""
     from matplotlib.colors import LinearSegmentedColormap
 
     return LinearSegmentedColormap.from_list("elmo", ["#FFFFFF", "#BFDDEE", COLORS[5], COLORS[0], "#00324F"])

@@ -1,4 +1,4 @@
-"""Vectors -> a file that is searched for the nearest ones: an inverted file index of faiss, memory-mapped."""
+"""A file of vectors for nearest-neighbor search: an inverted file index of faiss, memory-mapped."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,26 +12,25 @@ from elmo.extras import require
 
 Array: TypeAlias = npt.NDArray[np.float32]
 Mask: TypeAlias = npt.NDArray[np.bool_]
-_CELLS_SEARCHED, _MOST_CELLS = 48, 4096
-_POINTS_PER_CELL = 64  # to learn its centre from
-SAMPLE_SIZE = _MOST_CELLS * _POINTS_PER_CELL  # of the vectors that the centres are learned from
+_CELLS_SEARCHED, _MAX_CELLS = 48, 4096
+_POINTS_PER_CELL = 64  # to train its centroid
+SAMPLE_SIZE = _MAX_CELLS * _POINTS_PER_CELL  # vectors to train the centroids
 _KMEANS_ROUNDS = 8
-_FEW = 4000  # vectors that are all compared, whatever their cells
+_FEW = 4000  # up to this number, all vectors are compared
 
 
 def require_faiss() -> Any:
-    """Return the library; ConfigError with the extra to install if it is missing."""
+    """Return the faiss module; ConfigError, which names the extra to install, if it is missing."""
     return require("faiss", "analysis", "An index of occurrences")
 
 
 def write_vectors(path: Path, num_vectors: int, sample: Array, blocks: Iterable[Array]) -> None:
-    """Write vectors of length 1 in blocks (N, D) to a file that VectorFile searches.
+    """Write blocks (N, D) of vectors of length 1 to a file for VectorFile.
 
-    They are stored by faiss with 8 bits per dimension in cells (inverted lists), whose centres are learned from the
-    sample.
+    faiss stores them with 8 bits per dimension in cells (inverted lists), whose centroids are trained on `sample`.
     """
     faiss = require_faiss()
-    num_cells = max(1, min(round(num_vectors**0.5), num_vectors // _POINTS_PER_CELL, _MOST_CELLS))
+    num_cells = max(1, min(round(num_vectors**0.5), num_vectors // _POINTS_PER_CELL, _MAX_CELLS))
     index = faiss.index_factory(sample.shape[1], f"IVF{num_cells},SQ8", faiss.METRIC_INNER_PRODUCT)
     index.by_residual = False
     index.cp.niter, index.cp.max_points_per_centroid = _KMEANS_ROUNDS, _POINTS_PER_CELL
@@ -49,13 +48,13 @@ class VectorFile:
     """A file of write_vectors, memory-mapped."""
 
     def __init__(self, path: Path, num_vectors: int) -> None:
-        """Open the file; ValueError or another error of reading if it is damaged."""
+        """Open the file; ValueError or another exception if it is damaged."""
         faiss = require_faiss()
         try:
             index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
         except RuntimeError:  # Windows cannot map the lists
             index = faiss.read_index(str(path))
-        # faiss would read beyond the end of the file.
+        # Otherwise faiss would read beyond the end of the file.
         if (
             not isinstance(index, faiss.IndexIVFScalarQuantizer)
             or index.ntotal != num_vectors
@@ -66,9 +65,9 @@ class VectorFile:
         self._index = index
 
     def search(self, vector: Array, top_k: int, mask: Mask | None = None) -> list[tuple[int, float]]:
-        """Return the positions and cosines of the nearest vectors that `mask` lets through, best first.
+        """Return the positions and cosines of the nearest vectors that `mask` allows, best first.
 
-        The vectors in the nearest cells are compared; all of them if few are allowed or too few are in these cells.
+        Only the nearest cells are searched, unless few vectors are allowed or these cells have too few.
         """
         faiss = require_faiss()
         num_allowed = self._index.ntotal if mask is None else int(mask.sum())

@@ -1,6 +1,6 @@
-"""Occurrences of a word -> its senses and their points on a plane, by one layer or several, and a picture of them.
+"""Cluster the occurrences of a word into senses, and plot them in two dimensions for one or more layers.
 
-Senses are clusters, named by the words around them.
+A sense is named by typical words around its occurrences.
 """
 
 import math
@@ -28,21 +28,21 @@ from elmo.text.units import script_of
 _LONGEST_HAN_WORD = 3  # characters
 _WINDOW = 6  # words on each side of an occurrence that may name its sense
 _TYPICAL_WORDS = 3
-_HAN_STOP = frozenset("们有不个一去来到说过为")  # Chinese characters of words that say little about a sense
+_HAN_STOP = frozenset("们有不个一去来到说过为")  # characters of Chinese words that say little about a sense
 
 
 @dataclass(frozen=True)
 class SenseMap:
-    """One word in several sentences: the sense of each occurrence, and its points (N, 2) by each layer.
+    """A word in several sentences: the sense of each occurrence, and its point (N, 2) in each layer.
 
-    The points are those of PCA of vectors of length 1, rotated to agree with the last layer as well as possible, so
-    that the layers can be drawn side by side on equal axes.
+    The points are a PCA of the normalized vectors, rotated to match the last layer as closely as possible, so that
+    the layers can be drawn side by side on equal axes.
     """
 
     word: str
     occurrences: tuple[Occurrence, ...]
-    senses: tuple[int, ...]  # of each occurrence, from 0, the most frequent first
-    names: tuple[tuple[str, ...], ...]  # of each sense, the words that name it
+    senses: tuple[int, ...]  # sense of each occurrence; 0 is the most frequent sense
+    names: tuple[tuple[str, ...], ...]  # words that name each sense
     points: dict[LayerKey, Array]
 
     def to_dict(self) -> dict[str, Any]:
@@ -73,10 +73,10 @@ def map_senses(
     seed: int = 0,
     show_progress_bar: bool = False,
 ) -> SenseMap:
-    """Place a word of three or more sentences, [marked] in each, on a plane by each of the layers.
+    """Map the senses of a word that is [marked] in three or more sentences, in two dimensions for each layer.
 
-    By default every layer, and meaning if the model has a context layer. The senses are `num_senses` clusters, or as
-    many as are found, by the last of the layers.
+    The default is every layer, and "meaning" if the model has a context layer. The senses are `num_senses` clusters,
+    or a detected number of clusters, of the vectors in the last of these layers.
     """
     require("sklearn", "analysis", "Clustering")
     occurrences = tuple(read_query(sentence, tokenization=model.tokenization) for sentence in sentences)
@@ -92,21 +92,21 @@ def map_senses(
     return SenseMap(occurrences[0].word, occurrences, senses, names, points)
 
 
-def name_senses(occurrences: Sequence[Occurrence], numbers: Sequence[int], model: Elmo) -> list[tuple[str, ...]]:
-    """Return words that name each sense: near its occurrences and rarer near the others; () for a single sense.
+def name_senses(occurrences: Sequence[Occurrence], senses: Sequence[int], model: Elmo) -> list[tuple[str, ...]]:
+    """Return the words that name each sense: they are more frequent near it than near other senses.
 
-    Words that occur several times come first, then those that are more like the context of this sense than like that
-    of the others. No two senses have the same name.
+    A single sense has the name (). Words that occur several times come first, then words that are more similar to the
+    contexts of this sense than to those of the others. No two senses have the same name.
     """
-    num_senses = max(numbers) + 1
+    num_senses = max(senses) + 1
     if num_senses == 1:
         return [()]
     cohesions = measure_cohesion(model, [occurrence.sentence.words for occurrence in occurrences])
-    near = [Counter(dict.fromkeys(_list_near(*pair), 1)) for pair in zip(occurrences, cohesions, strict=True)]
+    nearby = [Counter(dict.fromkeys(_list_nearby(*pair), 1)) for pair in zip(occurrences, cohesions, strict=True)]
     names: list[tuple[str, ...]] = []
     for sense in range(num_senses):
-        inside = [words for words, number in zip(near, numbers, strict=True) if number == sense]
-        outside = [words for words, number in zip(near, numbers, strict=True) if number != sense]
+        inside = [words for words, number in zip(nearby, senses, strict=True) if number == sense]
+        outside = [words for words, number in zip(nearby, senses, strict=True) if number != sense]
         counts, counts_outside = sum(inside, Counter()), sum(outside, Counter())
         gains = {}
         for word, count in counts.items():
@@ -114,7 +114,7 @@ def name_senses(occurrences: Sequence[Occurrence], numbers: Sequence[int], model
             gains[word] = share * math.log(share / share_outside)
         margins = _compare_with_contexts(counts, counts_outside, model)
         ranked = sorted(
-            [word for word in counts if gains[word] > 0] or counts,  # of a large sense, no word may stand out
+            [word for word in counts if gains[word] > 0] or counts,  # no word may stand out for a large sense
             key=lambda word, counts=counts, gains=gains, margins=margins: (
                 counts[word] < 2, -gains[word], -margins[word]
             ),
@@ -122,7 +122,7 @@ def name_senses(occurrences: Sequence[Occurrence], numbers: Sequence[int], model
         used = {word for name in names for word in name}
         name: list[str] = []
         for word in ranked:
-            # Pairs of Chinese characters overlap: after 存钱, 钱取 says nothing.
+            # Pairs of Chinese characters overlap: after 存钱, 钱取 adds nothing.
             overlaps = script_of(word[0]) == "Han" and any(set(word) & set(chosen) for chosen in name)
             if len(name) < _TYPICAL_WORDS and word not in used and not overlaps:
                 name.append(word)
@@ -131,7 +131,7 @@ def name_senses(occurrences: Sequence[Occurrence], numbers: Sequence[int], model
 
 
 def _compare_with_contexts(inside: Collection[str], outside: Collection[str], model: Elmo) -> dict[str, float]:
-    """Return how much more like the words of a sense each of them is than like those of the others, by layer 0."""
+    """Return each word's similarity to the words near its own sense minus that to the others, in layer 0."""
     if not inside or not outside:
         return dict.fromkeys(inside, 0.0)
     vectors, vectors_outside = (normalize(model.word_vectors(list(words))) for words in (inside, outside))
@@ -140,27 +140,27 @@ def _compare_with_contexts(inside: Collection[str], outside: Collection[str], mo
 
 
 def _rotate(points: Array, target: Array) -> Array:
-    """Return points rotated or mirrored around their mean, which is 0, to lie as near to `target` as possible."""
+    """Rotate or reflect points, whose mean is 0, to match `target` as closely as possible."""
     left, _, right = np.linalg.svd(points.T @ target)
     return np.asarray(points @ (left @ right), dtype=np.float32)
 
 
 def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = None) -> None:
-    """Draw the occurrences by each layer side by side, on equal axes, so that senses are seen to fall apart."""
+    """Draw the occurrences in each layer side by side, on equal axes, to show how the senses separate."""
     num_occurrences, panels = len(sense_map.occurrences), list(sense_map.points.items())
     names = [translate(", ".join(words) or "all occurrences") for words in sense_map.names]
-    reach = 1.12 * max(float(np.abs(points).max()) for _, points in panels) or 1.0
-    side = 2.1 if len(panels) > 1 else 4.5
+    limit = 1.12 * max(float(np.abs(points).max()) for _, points in panels) or 1.0
+    panel_size = 2.1 if len(panels) > 1 else 4.5
     title = title or translate(f"“{sense_map.word}” in {num_occurrences:,} sentences")
-    with drawing(output, (side * len(panels) + 0.4, side + 1.1)) as figure:
+    with drawing(output, (panel_size * len(panels) + 0.4, panel_size + 1.1)) as figure:
         all_axes = figure.subplots(1, len(panels), squeeze=False)[0]
         for axes, (layer, points) in zip(all_axes, panels, strict=True):
-            axes.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[], aspect="equal")
+            axes.set(xlim=(-limit, limit), ylim=(-limit, limit), xticks=[], yticks=[], aspect="equal")
             axes.spines[:].set(visible=True, color="#E0E4E8")
             heading = translate("layer 0 (no context)" if layer == 0 else name_layer(layer))
             axes.set_title(heading, fontsize=10.5, color=SOFT_INK)
             center = points.mean(axis=0)
-            if float(np.abs(points - center).max()) < 1e-3 * reach:  # the senses would cover each other
+            if float(np.abs(points - center).max()) < 1e-3 * limit:  # all points coincide
                 axes.scatter(*center, s=60, color=SOFT_INK, linewidths=0)
                 axes.annotate(
                     translate(f"all {num_occurrences}"), center, xytext=(0, 9), textcoords="offset points", ha="center"
@@ -171,16 +171,16 @@ def draw_senses(sense_map: SenseMap, output: str | Path, *, title: str | None = 
                 axes.scatter(
                     *points[rows].T, s=44 if num_occurrences < 200 else 14, alpha=0.8, linewidths=0.7,
                     edgecolors="white", color=COLORS[sense % len(COLORS)], label=name,
-                    marker=MARKERS[(sense + sense // len(COLORS)) % len(MARKERS)],  # others when colors repeat
+                    marker=MARKERS[(sense + sense // len(COLORS)) % len(MARKERS)],  # shifted when colors repeat
                 )  # fmt: skip
         figure.suptitle(title, x=0.012, ha="left")
         columns = min(len(names), 3 if len(panels) > 1 else 1)
-        signs, labels = all_axes[-1].get_legend_handles_labels()
-        figure.legend(signs, labels, loc="outside lower center", ncols=columns, handletextpad=0.3)
+        handles, labels = all_axes[-1].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=columns, handletextpad=0.3)
 
 
-def _list_near(occurrence: Occurrence, cohesion: Cohesion) -> Iterator[str]:
-    """Yield the content words around an occurrence; in Chinese, which has no spaces, runs that are words."""
+def _list_nearby(occurrence: Occurrence, cohesion: Cohesion) -> Iterator[str]:
+    """Yield the content words around an occurrence; in Chinese, these are runs of characters that form words."""
     from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
     words, start, end = occurrence.sentence.words, occurrence.start, occurrence.end

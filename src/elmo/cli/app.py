@@ -1,4 +1,4 @@
-"""The table of commands. A command is a typed function (command.py), whose module is imported when it is used."""
+"""The table of commands. A command is a typed function (command.py), whose module is imported on first use."""
 
 import functools
 from importlib import import_module

@@ -1,9 +1,9 @@
-"""A typed function -> a command: its parameters become options, and its docstring the help page.
+"""Build a command from a typed function: its parameters become options, and its docstring the help page.
 
 A parameter is declared with `option` or `argument`, as its default or in `Annotated`. A parameter whose type is a
 dataclass is a group: its fields become options, and the function receives an instance. `Annotated[dict[str, Any],
-Settings]` receives the values that the user chose for those fields of a settings class that have a help text, by
-their dotted names; a mapping after the class has texts that replace defaults on the help page, None for no option.
+Settings]` adds an option for each field of a settings class that has a help text, and receives the given values by
+dotted name; a mapping after the class replaces defaults shown on the help page, and None removes an option.
 """
 
 import dataclasses
@@ -26,7 +26,7 @@ _WIDTH, _INDENT = 79, 26
 
 @dataclasses.dataclass(frozen=True)
 class _Declaration:
-    """What a parameter declares besides its name and type."""
+    """The declaration of a parameter, apart from its name and type."""
 
     flags: list[str] | None  # None for an argument
     metavar: str | None
@@ -138,7 +138,7 @@ def _derive_options(
             if default == () or field.default_factory is dict:
                 annotation = list[str]
             elif isinstance(default, tuple):
-                annotation = str  # of several values, separated by commas, which replace the default
+                annotation = str  # comma-separated values, which replace the default
             declared = option(field.metadata["spec"], field.metadata["help"], None, shown=text)
             yield _make_parameter(name, annotation, declared)
 
@@ -200,7 +200,7 @@ def describe_command(command: Any) -> Iterator[str | list[str]]:
 
 
 def write_usage(command: Any, context: Any) -> str:
-    """Return the first line of a help page without the word Usage."""
+    """Return the usage line of a command, without the word Usage."""
     names = []
     for parameter in command.params:
         if parameter.param_type_name == "argument":
@@ -224,6 +224,6 @@ def describe_parameter(parameter: Any) -> tuple[str, str]:
         return flags, f"{text} [{translate('required')}]"
     default = parameter.default if shown and not parameter.is_flag else None
     if isinstance(shown, str):
-        is_value = shown in getattr(parameter.type, "choices", ())  # which has no translation
+        is_value = shown in getattr(parameter.type, "choices", ())  # not translated
         default = shown if is_value else translate(shown)
     return flags, text if default is None else f"{text} [{translate('default: ')}{default}]"

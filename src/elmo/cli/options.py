@@ -1,4 +1,4 @@
-"""The options that several commands share, declared once, and what they mean: layers, a corpus, an open model."""
+"""The options that several commands share, and the functions that read them: layers, corpus, model."""
 
 import sys
 from collections.abc import Sequence
@@ -92,7 +92,7 @@ def read_pairs(items: Sequence[str] | None, flag: str, form: str, *, may_be_empt
 
 
 def read_changes(changes: Sequence[str] | None) -> dict[str, Any]:
-    """Return the settings that NAME=VALUE arguments state; a value is TOML, or a string without its quotes."""
+    """Return the settings of NAME=VALUE arguments; a value is TOML, or a string without quotes."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -114,7 +114,7 @@ def check_resume(*allowed: str) -> None:
 
 
 def choose_model(texts: Sequence[str]) -> str | None:
-    """Return the model for the script of the user's texts, and say so if it is not the default one."""
+    """Return the model for the script of the texts, and print its name if it is not the default model."""
     from elmo.checkpoint import source
 
     name = source.choose_model(texts)
@@ -147,7 +147,7 @@ class FilesOptions:
 
 @dataclass(frozen=True)
 class ModelOptions(FilesOptions):
-    """Which model to open, and how it computes."""
+    """The model to open, with its device, precision and threads."""
 
     model: ModelName = None
     device: Device = "cpu"
@@ -155,7 +155,7 @@ class ModelOptions(FilesOptions):
     threads: Threads = None
 
     def open(self, texts: Sequence[str] = (), *, default: str | None = None, state: State = "zero") -> "Elmo":
-        """Open the model; without --model the default, or else the one for the script of the user's texts."""
+        """Open the model; without --model, open `default` or else the model for the script of the texts."""
         name = self.model or default or choose_model(texts)
         precision = self.precision or "auto"
         return self.open_named(name, device=self.device, state=state, precision=precision, num_threads=self.threads)
@@ -163,7 +163,7 @@ class ModelOptions(FilesOptions):
 
 @dataclass(frozen=True)
 class CorpusOptions:
-    """Which text to read, and how."""
+    """The corpus to read, and how to read its text."""
 
     corpus: list[str] | None = option(
         "--corpus -c PATH",
@@ -175,13 +175,13 @@ class CorpusOptions:
 
     @property
     def files(self) -> list[str]:
-        """What --corpus names; InputError if it was not given."""
+        """The values of --corpus; InputError if it was not given."""
         if not self.corpus:
             raise InputError("No corpus was given; give an index or text files with --corpus.")
         return self.corpus
 
     def open(self, model: ModelOptions, text: str) -> "tuple[CorpusIndex | list[str], Elmo]":
-        """Open the index, or check that the text files exist; open the model of the index, or the one for a text."""
+        """Open the index, or check that the text files exist; open the index's model, or the model for a text."""
         from elmo.analysis.index import CorpusIndex, is_index
         from elmo.analysis.occurrences import find_corpus
         from elmo.checkpoint.source import DEFAULT_NAME

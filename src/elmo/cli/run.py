@@ -1,4 +1,4 @@
-"""Arguments of a call -> exit code: 0, 1 (closed pipe), 2 (a mistake, reported in one line) or 130 (Ctrl-C)."""
+"""Run the command line. Exit codes: 0, 1 (closed pipe), 2 (an error, reported in one line) and 130 (Ctrl-C)."""
 
 import io
 import logging
@@ -26,14 +26,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if getattr(sys, name) is None:  # closed when the process started
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
-        # Words of any script must not end a command on a terminal that cannot show them.
+        # A command must not fail because the terminal cannot display a script.
         sys.stdout.reconfigure(errors="backslashreplace")
     with _warnings_on_stderr():
         code = _run(list(sys.argv[1:] if arguments is None else arguments))
     try:
         print(end="", flush=True)
     except OSError as error:  # a closed pipe, or a full disk that the command may have reported already
-        # Otherwise Python writes the buffered rest at exit, into the broken output, and complains.
+        # Otherwise Python flushes its buffer to the broken output at exit, and prints another error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
             return 1
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str]) -> int:
     from elmo.cli.app import app  # here, because the commands import this module
 
-    for argument in arguments:  # bytes that were not UTF-8 may name a file, but are no text
+    for argument in arguments:  # bytes that are not UTF-8 may be a file name, but not text
         if argument != argument.encode("utf-8", "replace").decode() and not Path(argument).exists():
             return _fail(f"The argument {argument!r:.60} is not UTF-8; type it in a terminal set to UTF-8.", 2)
     try:
@@ -72,22 +72,22 @@ def _run(arguments: list[str]) -> int:
 
 @contextmanager
 def resumable(find_arguments: Callable[[], Sequence[str] | None] = lambda: None) -> Iterator[None]:
-    """Add the command that resumes the work in this context to the message about an interruption.
+    """If the work in this context is interrupted, add the command that resumes it to the message.
 
-    `find_arguments` returns the arguments of that command; None stands for the present call.
+    `find_arguments` returns the arguments of that command; None stands for the current arguments.
     """
     try:
         yield
     except KeyboardInterrupt:
-        resuming, present = find_arguments(), click.get_current_context().obj
-        command = shlex.join(["elmo", *(resuming or present)])
-        reads_stdin = resuming is None and "-" in present
+        resuming, current = find_arguments(), click.get_current_context().obj
+        command = shlex.join(["elmo", *(resuming or current)])
+        reads_stdin = resuming is None and "-" in current
         advice = f"resume with the same standard input: {command}" if reads_stdin else f"resume: {command}"
         raise KeyboardInterrupt(translate(advice)) from None
 
 
 def _describe_usage(error: click.ClickException) -> str:
-    """Return click's message about wrong arguments as a sentence, and where to find help."""
+    """Return click's message about invalid arguments as a sentence, with a reference to the help page."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context else "elmo"
     message = error.format_message()
@@ -96,7 +96,7 @@ def _describe_usage(error: click.ClickException) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    """Print a message as one line, whatever it contains, and return the code."""
+    """Print a message as one line on stderr, and return the exit code."""
     print("elmo:", show(translate(" ".join(message.split()))), file=sys.stderr)
     return code
 
@@ -108,7 +108,7 @@ class _OneLine(logging.Formatter):
 
 @contextmanager
 def _warnings_on_stderr() -> Iterator[None]:
-    """Print warnings, those of the logger and those about an unfamiliar script, as one line each."""
+    """Print the warnings of the logger and those about unfamiliar scripts on stderr, one line each."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(_OneLine())

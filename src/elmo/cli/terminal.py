@@ -1,4 +1,4 @@
-"""Text for a terminal: in the user's language, safe to print, cut, padded and wrapped by the columns it takes."""
+"""Text for a terminal: translated, safe to print, and cut, padded or wrapped by its display width."""
 
 import re
 import unicodedata
@@ -7,7 +7,7 @@ from typing import Any
 
 from elmo.language import translate
 
-_MOST_ITEMS = 20  # of a list that are shown
+_MOST_ITEMS = 20  # shown of a list
 # A line may break after a space, a hyphen and each Chinese character, but not before closing punctuation.
 _PIECES = re.compile(r"\s*[（《“【「]*(?:[⺀-鿿]|[^\s⺀-￯“”]+)?[，。；：、！？）》”】」…]*")
 
@@ -18,7 +18,7 @@ def say(text: str) -> None:
 
 
 def show(text: str) -> str:
-    """Return text from a foreign file as one line without characters that would act on the terminal."""
+    """Return untrusted text as one line, with control characters escaped."""
     return "".join(
         character if character.isprintable() else character.encode("unicode_escape").decode() for character in text
     )
@@ -59,7 +59,7 @@ def align_facts(facts: Mapping[str, Any]) -> str:
 def _list_facts(facts: Mapping[str, Any], indent: str) -> Iterator[tuple[str, str]]:
     for name, value in facts.items():
         label = translate(name)
-        if label == name and "." not in name:  # as in names of files
+        if label == name and "." not in name:  # not the name of a file
             label = name.replace("_", " ")
         if isinstance(value, Mapping):
             yield indent + label, ""
@@ -80,7 +80,7 @@ def _show_value(value: Any) -> str:
 
 
 def align_rows(cells: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Yield one line per row of cells; the columns are aligned at their right."""
+    """Yield one line per row of cells; the columns are right-aligned."""
     rows = list(cells)
     widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -88,7 +88,7 @@ def align_rows(cells: Iterable[Sequence[str]]) -> Iterator[str]:
 
 
 def markdown_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield the lines of a table in Markdown; the first row is its head."""
+    """Yield the lines of a table in Markdown; the first row is the header."""
     widths = [max(map(measure, column)) for column in zip(*rows, strict=True)]
     for number, row in enumerate(rows):
         yield f"| {' | '.join(map(pad, row, widths))} |"

@@ -1,4 +1,4 @@
-"""The texts of a command: sentences, files of any kind, standard input and --text -> rows, none left out."""
+"""The input of a command: sentences, text files, standard input and --text, read as rows."""
 
 import glob
 import os
@@ -19,7 +19,7 @@ _PATH_LIKE = re.compile(
 
 
 def split_inputs(inputs: Sequence[str] | None) -> tuple[list[str], list[str]]:
-    """Return the names of files, and the sentences, among what was typed; a name of a file wins."""
+    """Split the inputs of a command into file names and sentences; an existing file takes precedence."""
     files: list[str] = []
     sentences: list[str] = []
     for text in inputs or ():
@@ -39,7 +39,7 @@ def split_inputs(inputs: Sequence[str] | None) -> tuple[list[str], list[str]]:
 
 
 class TextInput:
-    """Everything a command reads, checked before the work begins."""
+    """The input of a command, checked before any of it is read."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class TextInput:
         input_format: InputFormat | None = None,
         columns: Columns | None = None,
     ) -> None:
-        """`input_format` is that of all files, by default given by their extensions."""
+        """`input_format` is the format of all files; by default, each extension determines it."""
         files, sentences = split_inputs(inputs)
         self.texts = [*sentences, *(texts or ())]
         if not files and not self.texts:
@@ -61,9 +61,9 @@ class TextInput:
 
     @contextmanager
     def rows(self, unit: str, *, prints: bool = False) -> Iterator[Iterator[Row]]:
-        """Yield the rows, which stop at the first broken one, with a progress bar; `unit` is their plural name."""
+        """Yield an iterator of rows with a progress bar in `unit`; it raises an error at the first invalid row."""
         paths = [source.path for source in self._sources]
-        num_bytes = None  # unknown, if there is a pipe
+        num_bytes = None  # unknown if an input is a pipe
         if all(path.is_file() for path in paths):
             num_bytes = sum(path.stat().st_size for path in paths) + sum(len(text.encode()) for text in self.texts)
         with progress_bar(unit=unit, num_bytes=num_bytes, prints=prints) as advance:
@@ -72,7 +72,7 @@ class TextInput:
     def _read(self, advance: Advance) -> Iterator[Row]:
         # Parts of one row each, so that each line of a pipe is processed when it arrives.
         for part in cut_rows(self._sources, self._columns, part_bytes=1):
-            yield from cast("tuple[Row, ...]", part.rows)  # cut_rows raised an error for a broken one
+            yield from cast("tuple[Row, ...]", part.rows)  # cut_rows raises an error for an invalid row
             advance(part.input_bytes)
         for number, text in enumerate(self.texts, start=1):
             yield Row(number, text)

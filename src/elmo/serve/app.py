@@ -1,4 +1,4 @@
-"""Settings -> the application: middleware, routes, error handlers, and the files of the page.
+"""Build the application from its settings: middleware, routes, error handlers, and the files of the page.
 
 Any ASGI server can run it; server.py uses uvicorn.
 """
@@ -25,12 +25,12 @@ from elmo.serve.service import Service
 from elmo.serve.settings import Settings, read_settings
 
 _ABOUT = "Contextual word vectors from bidirectional language models."
-# GET of these paths and of the files of the page needs no key; everything else does.
+# GET requests for these paths and for the files of the page need no key; all other requests do.
 PUBLIC_PATHS = ("/", "/docs", "/health", "/openapi.json")
 
 
 def create_app(settings: Settings | None = None, served: Served | None = None) -> FastAPI:
-    """Build the application, by default from the environment; `served` is what was opened already."""
+    """Build the application; by default, settings are read from the environment and their models are opened."""
     settings = read_settings() if settings is None else settings
     served = open_served(settings) if served is None else served
     metrics = Metrics()
@@ -53,7 +53,7 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
     public = (*PUBLIC_PATHS, *_add_page(app))
     add_error_handlers(app)
     app.add_middleware(Gate, settings=settings, metrics=metrics, public=public)
-    if settings.cors_origins:  # the middleware that is added last is the first to receive a request
+    if settings.cors_origins:  # the middleware that is added last receives requests first
         app.add_middleware(
             CORSMiddleware, allow_origins=list(settings.cors_origins), allow_methods=["GET", "POST"],
             allow_headers=["authorization", "content-type"],

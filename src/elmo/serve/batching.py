@@ -1,7 +1,7 @@
-"""Sentences of many requests -> one call of the model, whose results are returned to each request.
+"""Batch the sentences of many requests into one call of the model, and return the results to each request.
 
-One thread computes. In the meantime requests queue up; an idle thread waits a few milliseconds for more of them.
-The queue is bounded in words. A long request is cut into chunks that take turns with those of other requests.
+One thread computes while new requests wait in a queue; an idle thread waits a few milliseconds for further requests.
+The queue is bounded in words. A long request is split into chunks, which alternate with chunks of other requests.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from elmo.serve.settings import Settings
 
 Words = Sequence[str]
 Function = Callable[[list[Words]], Sequence[Any]]  # returns one result per sentence
-CHUNKS_PER_BATCH = 2  # of a long request that is alone
+CHUNKS_PER_BATCH = 2  # for a single long request
 WAIT_SECONDS = 0.003  # for other requests
 IDLE_SECONDS = 10.0  # after which free memory is returned to the system
 CLOSING_SECONDS = 5.0
@@ -39,7 +39,7 @@ class Batcher:
     def __init__(self, metrics: Metrics, settings: Settings) -> None:
         self._metrics, self._settings = metrics, settings
         self._waiting: deque[deque[_Chunk]] = deque()  # the remaining chunks of each request
-        self._num_words = 0  # of all of them
+        self._num_words = 0  # in all waiting chunks
         self._waiting_since = 0.0
         self._is_closing = False
         self._changed = threading.Condition()
@@ -54,9 +54,9 @@ class Batcher:
         return self._thread.is_alive() and not self._is_closing
 
     async def compute(self, key: Hashable, function: Function, sentences: Sequence[Words]) -> list[Any]:
-        """Return one result per sentence, in their order; if cancelled, what is left of them is not computed.
+        """Return one result per sentence, in order; cancellation drops the chunks that are still in the queue.
 
-        Sentences of several requests with the same key are computed by one call of the function of one of them.
+        Sentences with the same key are computed in one call, even if they belong to several requests.
         """
         chunks = deque(
             _Chunk(key, function, chunk, num_words, self._loop.create_future())
@@ -83,7 +83,7 @@ class Batcher:
                 future.cancel()
 
     def _cut(self, sentences: Sequence[Words]) -> Iterator[tuple[list[Words], int]]:
-        """Yield the sentences in chunks with their numbers of words; a sentence is never cut, so it may be longer."""
+        """Yield chunks of sentences with their numbers of words; a single long sentence may exceed the limit."""
         size = self._settings.batch_words // CHUNKS_PER_BATCH
         chunk: list[Words] = []
         num_words = 0
@@ -107,7 +107,7 @@ class Batcher:
             if chunks := self._take():
                 done = list(_compute(chunks))
                 self._metrics.words.inc(sum(chunk.num_words for chunk in chunks))
-                with contextlib.suppress(RuntimeError):  # the loop has ended: nobody needs these results
+                with contextlib.suppress(RuntimeError):  # the event loop has ended, so the results are not needed
                     self._loop.call_soon_threadsafe(_deliver, done)
 
     def _wait(self) -> bool:
@@ -122,7 +122,7 @@ class Batcher:
             return bool(self._waiting)
 
     def _take(self) -> list[_Chunk]:
-        """Return a batch of chunks, one of each request in turn; nothing if all of them were cancelled."""
+        """Return a batch of chunks, one from each request in turn; it is empty if all were cancelled."""
         batch: list[_Chunk] = []
         room = self._settings.batch_words
         with self._changed:
@@ -154,7 +154,7 @@ def _compute(chunks: list[_Chunk]) -> Iterator[tuple[_Chunk, Sequence[Any] | Exc
         except Exception as error:
             if len(group) == 1:
                 yield group[0], error
-            else:  # a request must not fail because of the sentences of another one
+            else:  # a request must not fail because of another request's sentences
                 for chunk in group:
                     yield from _compute([chunk])
 

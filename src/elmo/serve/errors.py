@@ -1,4 +1,4 @@
-"""Errors of requests -> a status and {"error": {"code", "message", "field"}}."""
+"""Convert exceptions to HTTP responses: a status and {"error": {"code", "message", "field"}}."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,7 +23,7 @@ class JsonResponse(Response):
 
 
 class Problem(HTTPException):
-    """A refused request: its status, a code for programs, a sentence for people, and the field at fault."""
+    """An error response: its status, a code for programs, a message for people, and the invalid field."""
 
     def __init__(
         self, status: int, code: str, message: str, *, field: str | None = None,
@@ -33,18 +33,18 @@ class Problem(HTTPException):
         self.code, self.field = code, field
 
     def to_response(self) -> JsonResponse:
-        """Return the response that reports it."""
+        """Return the HTTP response."""
         error = {"code": self.code, "message": self.detail, "field": self.field}
         return JsonResponse({"error": error}, status_code=self.status_code, headers=self.headers)
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Report every error of an application in the same shape."""
+    """Report every error of an application in the same format."""
 
     @app.exception_handler(HTTPException)
     @app.exception_handler(RequestValidationError)
     @app.exception_handler(ElmoError)
-    @app.exception_handler(Exception)  # which is raised again after this, and logged by the server
+    @app.exception_handler(Exception)  # raised again after the response, and logged by the server
     async def report(request: Request, error: Exception) -> Response:
         return _to_problem(request, error).to_response()
 
@@ -64,7 +64,7 @@ def _to_problem(request: Request, error: Exception) -> Problem:
 
 
 def _describe_faults(faults: Sequence[Any]) -> Problem:
-    """Report the first field at fault; one that may have several types has a fault for each of them."""
+    """Report the first invalid field; a field with a union type has one fault per type."""
     _, *location = faults[0]["loc"]  # it begins with "body"
     if not location:
         message = 'The body must be a JSON object, such as {"sentences": ["I went to the bank"]}.'

@@ -1,4 +1,4 @@
-"""The middleware in front of all routes, so that no route can be left open: metrics, access, and limits."""
+"""Middleware in front of all routes, so that none is unprotected: metrics, access control, and limits."""
 
 import hmac
 import ipaddress
@@ -42,8 +42,8 @@ class Metrics:
 class Gate:
     """Counts requests, checks access, and reads bodies within the limits, in front of all routes.
 
-    Without the key or, if there is no key, from other sites, only GET and HEAD of `public` paths pass. What a request
-    may ask for (words, numbers) is checked in service.py.
+    Requests without the key or, if there is no key, from other sites may only GET or HEAD `public` paths. service.py
+    limits the numbers of words and values.
     """
 
     def __init__(self, app: ASGIApp, *, settings: Settings, metrics: Metrics, public: Collection[str]) -> None:
@@ -78,7 +78,7 @@ class Gate:
         self._check_access(Request(scope))
         if scope["method"] == "POST":
             body = await self._read_body(Request(scope, receive))
-            # `curl -d` calls its body a form: whatever Content-Type says, the body is parsed as JSON.
+            # The body is parsed as JSON regardless of its Content-Type: `curl -d` declares a form.
             scope["headers"] = [header for header in scope["headers"] if header[0] != b"content-type"]
 
             async def receive_body() -> Message:
@@ -133,8 +133,8 @@ class Gate:
         if site is not None:  # browsers send it to https and to this machine
             return site not in ("same-origin", "none")
         address = urlsplit(origin or "")
-        is_own = address.netloc == request.headers.get("host") or address.hostname in self._hosts
-        return origin is not None and not is_own
+        is_same_site = address.netloc == request.headers.get("host") or address.hostname in self._hosts
+        return origin is not None and not is_same_site
 
 
 def _has_key(request: Request, key: str) -> bool:
@@ -145,7 +145,7 @@ def _has_key(request: Request, key: str) -> bool:
 def is_known_host(host: str | None, known: frozenset[str]) -> bool:
     """Return whether a Host header names this server: an address, localhost, or a known name.
 
-    A page of another site whose name was made to point here (DNS rebinding) sends the name of that site.
+    This prevents DNS rebinding: a page of a site whose name resolves to this server sends the name of that site.
     """
     if host is None or "*" in known:
         return True

@@ -1,7 +1,7 @@
-"""Models -> a folder of plain files: the page with the models in int8, which needs no server.
+"""Write the page and its models, in int8, to a folder of plain files, which needs no server.
 
-The page is that of `elmo serve`. elmo.js computes what the server would; the answers to the examples are computed
-here, so that they are shown before a model has arrived.
+The page is the same as in `elmo serve`, but elmo.js computes the results in the browser. The results for the examples
+are computed here, so that the page can show them before a model is loaded.
 """
 
 import base64
@@ -42,7 +42,7 @@ from elmo.text.vocabulary import format_lines
 
 INDEX, MODELS, ANSWERS, OFFLINE = "index.html", "models.json", "answers.json", "offline.js"
 SOFTMAX = "softmax.safetensors"
-NAMES = (INDEX, MODELS, ANSWERS, OFFLINE, "page", "models")  # in the folder; a folder with others is not replaced
+NAMES = (INDEX, MODELS, ANSWERS, OFFLINE, "page", "models")  # of a page; a folder with other entries is not replaced
 SHOWN_SUBSTITUTES = 8  # as in page/lists.js
 _PAGE_ONLY_FOR_SERVERS = ("docs.html", "docs.js", INDEX, OFFLINE)
 _POLICY = (
@@ -52,7 +52,7 @@ _POLICY = (
 
 
 def write_page(served: Served, output: Path, num_words: int) -> int:
-    """Write the page of some opened models, shortened to their `num_words` most frequent words, to a folder.
+    """Write the page to a folder, with the models reduced to their `num_words` most frequent words.
 
     Returns its size in bytes. InputError for a model that elmo.js cannot run, or if the folder has other files.
     """
@@ -86,9 +86,9 @@ def _check_model(name: str, elmo: Elmo) -> None:
 
 
 def shorten(model: ServedModel, num_words: int) -> ServedModel:
-    """Return a model whose static vectors and softmax have only the most frequent words, the first of both lists.
+    """Reduce the static vectors and softmax of a model to the most frequent words, which are first in both lists.
 
-    Vectors of other words are estimated from their characters; the table of a word-level model stays complete.
+    Vectors of other words are estimated from their characters; the word embedding of a word-level model is kept.
     """
     checkpoint = model.elmo.checkpoint()
     context, config, words = checkpoint.context, checkpoint.config, checkpoint.vocabulary
@@ -133,7 +133,7 @@ def _write_all(served: Served, folder: Path) -> None:
 def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
     """Write a model folder for elmo.js and return the sizes of its files, which config.json lists.
 
-    Matrices are in int8, rows with a scale, and the softmax is a file of its own; Python does not open it.
+    Matrices are in int8 with one scale per row, and the softmax is in a separate file; Python cannot open the folder.
     """
     folder.mkdir(parents=True)
     weights = checkpoint.weights
@@ -152,10 +152,10 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
     for name, component in list_components(checkpoint).items():
         header[name] = {"settings": component.config.to_dict()}
         exact = ("scales", "vectors")
-        arrays = {key: array if key in exact else _halve(array) for key, array in component.arrays.items()}
+        arrays = {key: array if key in exact else _to_float16(array) for key, array in component.arrays.items()}
         write_tensors(folder / f"{name}.safetensors", arrays, {})
     for name, entries in list_entries(checkpoint).items():
-        # Not every web host compresses what it sends.
+        # Not every web host compresses its responses.
         (folder / f"{name}.gz").write_bytes(gzip.compress(format_lines(entries), mtime=0))
     sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     _write_json(folder / CONFIG_FILE, {**header, "files": sizes})
@@ -163,17 +163,17 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
 
 
 def _shrink(name: str, array: Array) -> dict[str, Array]:
-    """Return a weight in int8 with scales if it is a matrix that is multiplied, else in float16."""
+    """Return a weight in int8 with scales if it is used in matrix products, else in float16."""
     if array.dtype == np.int8 or name.endswith(".scale"):
         return {name: array}
     if array.ndim == 2 and name.endswith("weight") and "embedding" not in name:
         matrix, scales = quantize_rows(array)
         return {name: matrix, f"{name}.scale": scales}
-    return {name: _halve(array)}
+    return {name: _to_float16(array)}
 
 
-def _halve(array: Array) -> Array:
-    """Return float32 as float16, unless it has larger numbers."""
+def _to_float16(array: Array) -> Array:
+    """Convert float32 to float16, unless its values are too large."""
     if array.dtype != np.float32 or np.abs(array).max(initial=0) > np.finfo(np.float16).max:
         return array
     return array.astype(np.float16)
@@ -184,9 +184,9 @@ def _write_json(path: Path, content: Any) -> None:
 
 
 def answer_examples(model: ServedModel, examples: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answers to the examples in a model's language, as page/local.js looks them up.
+    """Return the results for the examples in a model's language, with the keys that page/local.js looks up.
 
-    Vectors, in float16, are those of the first example: the others wait for the model.
+    Only the first example has vectors (float16); the others need the model.
     """
     elmo = model.elmo
     language = (model.card["language"] or "en")[:2]

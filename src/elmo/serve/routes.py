@@ -1,4 +1,4 @@
-"""The routes: vectors of texts and words, language models, tasks, and what is served."""
+"""The routes: vectors of texts and words, language models, tasks, and information about the server."""
 
 import asyncio
 import base64
@@ -111,9 +111,9 @@ async def compare_words(body: schemas.SimilarityRequest, service: ServiceOf) -> 
 
 @router.post("/substitutes")
 async def find_substitutes(body: schemas.SubstitutesRequest, service: ServiceOf) -> JsonResponse:
-    """Return words that would fit in place of one, best first.
+    """Return substitutes for a word in its sentence, best first.
 
-    Each of `substitutes` has a `word` and its `log_probability` among the words considered.
+    Each of `substitutes` has a `word` and its `log_probability` among the candidates.
     """
     model = service.served.model(body.model, [body.sentence])
     ((words, span),) = await service.locate_words(model.elmo, ("sentence", body.sentence, body.index))
@@ -207,7 +207,7 @@ def _words(sentences: list[list[tuple[str, Any, Any]]]) -> list[list[str]]:
 
 
 def _to_json(array: Array, encoding: str) -> Array | str:
-    """Return an array for the JSON writer, or the base64 of its bytes as little-endian float32."""
+    """Return an array for JSON serialization, or the base64 of its little-endian float32 bytes."""
     if encoding == "base64":
         return base64.b64encode(np.ascontiguousarray(array, dtype="<f4").data).decode("ascii")
     return np.ascontiguousarray(array)

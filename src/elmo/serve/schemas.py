@@ -1,6 +1,6 @@
-"""Requests: FastAPI checks them by these models and describes them in the OpenAPI document.
+"""Request models: FastAPI validates requests with them and describes them in the OpenAPI document.
 
-Responses are plain dictionaries, which orjson writes as they are; the docstrings of the routes describe them.
+Responses are plain dictionaries, which orjson serializes; the docstrings of the routes describe them.
 """
 
 from typing import Annotated, Any, Literal, TypeAlias
@@ -13,20 +13,20 @@ Text: TypeAlias = str | list[str]  # a sentence, or its words
 MAX_MAPPED = 500  # sentences on one map
 
 
-def _list(value: Any) -> Any:
+def _as_list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-Texts = Annotated[list[str], Field(min_length=1, description="A text, or a list of them."), BeforeValidator(_list)]
+Texts = Annotated[list[str], Field(min_length=1, description="A text or a list of texts."), BeforeValidator(_as_list)]
 Sentences = Annotated[
-    list[Text], Field(min_length=1, description="Sentences, each a text or a list of words."), BeforeValidator(_list)
+    list[Text], Field(min_length=1, description="Sentences, each a text or a list of words."), BeforeValidator(_as_list)
 ]
 Sentence = Annotated[Text, Field(description="A text with one word in [brackets], or a list of words.")]
 Weight = Annotated[float, Field(ge=-1e6, le=1e6)]
 LayerChoice = Annotated[
     LayerName | int | tuple[Weight, ...],
     Field(
-        description="A name, the number of a layer, or one weight per layer; auto is meaning where the model has a "
+        description="A name, the number of a layer, or one weight per layer; auto is meaning if the model has a "
         "context layer, else average."
     ),
 ]
@@ -62,7 +62,7 @@ class EmbeddingsRequest(ApiRequest):
     model: ModelName = None
     encoding_format: Encoding = "float"
     dimensions: int | None = Field(
-        None, description="If given, it must be that of the model: vectors are not truncated."
+        None, description="If given, must equal the dimensions of the model: vectors are not truncated."
     )
     user: str | None = Field(None, description="Ignored; accepted for OpenAI's clients.")
 
@@ -76,8 +76,8 @@ class EmbedRequest(ApiRequest):
     layers: LayerChoice = "auto"
     spans: list[list[tuple[WordNumber, WordNumber]]] | None = Field(
         None,
-        description="For each sentence, ranges of words [start, end): one vector per range, that of the phrase, "
-        "instead of one per word.",
+        description="For each sentence, ranges of words [start, end): one phrase vector per range, instead of one "
+        "vector per word.",
     )
     split_on_spaces: SplitOnSpaces = False
     encoding_format: Encoding = "float"

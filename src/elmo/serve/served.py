@@ -1,4 +1,4 @@
-"""Settings -> the open models and tasks, by name; requests cannot open others."""
+"""The models and tasks that a server has opened, by name; requests cannot open others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
 _LANGUAGE_CHARACTERS = 20_000  # of a request, which decide its language
-_SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # examples in these languages come with the page
+_SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # the page has examples in these languages
 
 
 @dataclass
@@ -42,12 +42,12 @@ class ServedModel:
 
     @property
     def scripts(self) -> list[str]:
-        """The scripts that it was trained on."""
+        """The scripts of its training text."""
         return sorted(self.elmo._scripts.learned or ())
 
     @property
     def card(self) -> dict[str, Any]:
-        """What the page shows of its card (README.md) and configuration; None where it is unknown."""
+        """Facts from the model card (README.md) and the configuration for the page; None if unknown."""
         card, vocabulary = self.elmo.checkpoint().card, self.elmo.vocabulary
         language = next((name for script, name in _SCRIPT_LANGUAGES.items() if script in self.scripts), None)
         return {
@@ -81,7 +81,7 @@ class Served:
     tasks: dict[str, Task | Tagger] = field(default_factory=dict)
 
     def model(self, name: str | None, texts: Iterable[Text] = ()) -> ServedModel:
-        """Return the model of a name or source; without a name, that for the language of the texts."""
+        """Return a model by its name or source; without a name, the model for the language of the texts."""
         first = next(iter(self.models.values()))
         by_source = {model.source: model for model in reversed(self.models.values())}
         known = {**by_source, FIRST_MODEL: first, **self.models}
@@ -104,7 +104,7 @@ class Served:
         ]  # fmt: skip
 
     def task(self, name: str) -> Task | Tagger:
-        """Return the task of a name."""
+        """Return a task by its name."""
         if name not in self.tasks:
             message = f"There is no task {name!r:.80} here; known: {', '.join(self.tasks)}."
             raise Problem(404, "task_not_found", message)
@@ -132,7 +132,7 @@ def open_served(settings: Settings) -> Served:
         name, source = split_name(entry)
         elmo = Elmo.from_pretrained(source, precision=settings.precision, **options)
         _add(models, name, ServedModel(name, elmo, source=source), "models")
-        elmo.embed([["the"]])  # prepares the weights, so that no request has to
+        elmo.embed([["the"]])  # prepares the weights before the first request
     tasks: dict[str, Task | Tagger] = dict(open_taggers(model.elmo for model in models.values()))
     for entry in settings.tasks:
         name, source = split_name(entry)
@@ -141,7 +141,7 @@ def open_served(settings: Settings) -> Served:
 
 
 def _open_task(folder: str, models: dict[str, ServedModel], precision: str, options: dict[str, Any]) -> Task:
-    """Open a task on the served model it was trained with, or on another copy if that one is not served."""
+    """Open a task with the served model that it was trained with, or else with a model of its own."""
     tasks = import_module("elmo.tasks")  # by name: only a server with tasks needs torch
     description, *_ = import_module("elmo.tasks.task").read_task(Path(folder))
     if description.bilm is not None:
@@ -167,7 +167,7 @@ def _add(entries: dict[str, Any], name: str, entry: Any, plural: str) -> None:
 
 
 def public_source(source: str | None) -> str | None:
-    """Return the alias or hub id of a model, but no path of this machine."""
+    """Return the alias or hub id of a model; None for a local path."""
     if source == str(DEFAULT_MODEL):
         return DEFAULT_NAME
     return None if source is None or Path(source).exists() else source

@@ -1,4 +1,4 @@
-"""Settings -> a running server, until SIGTERM or Ctrl-C; requests in progress are answered before it ends.
+"""Run the server until SIGTERM or Ctrl-C; requests in progress are answered before it stops.
 
 uvicorn runs the application with the h11 parser, which bounds the head of a request; middleware.py bounds bodies
 and responses.
@@ -21,13 +21,13 @@ from elmo.serve.settings import Settings
 BACKLOG = 1024
 MAX_HEAD_BYTES = 2**16
 HEAD_SECONDS, RESPONSE_SECONDS = 10.0, 60.0
-# How long a Python thread keeps the interpreter. The model's threads need it at once, or the cores wait for them
-# while responses are written.
+# How long a Python thread may hold the interpreter lock. A short time lets the model's threads continue immediately
+# while another thread writes responses.
 SWITCH_SECONDS = 0.0005
 
 
 class Connection(H11Protocol):
-    """uvicorn's connection, which is closed if it sends no request, or does not read a response, in time."""
+    """A uvicorn connection with timeouts for sending a request and for reading the response."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer of a new connection."""

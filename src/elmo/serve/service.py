@@ -1,4 +1,4 @@
-"""What all routes share: the texts of a request as words, its limits, and its results from the batcher."""
+"""The functions that all routes share: tokenizing texts, checking limits, and computing results with the batcher."""
 
 import asyncio
 from collections.abc import Callable, Hashable, Sequence
@@ -22,7 +22,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass
 class Service:
-    """The objects that all requests share, and what they do with their texts."""
+    """The objects that all requests share, and the steps of processing a request."""
 
     settings: Settings
     served: Served
@@ -32,7 +32,7 @@ class Service:
     async def tokenize(
         self, texts: Sequence[Text], field: str, model: Elmo, *, on_spaces: bool = False
     ) -> list[list[tuple[str, int | None, int | None]]]:
-        """Return the words of each text as the model splits it, with their character offsets if it was a string."""
+        """Return the words of each text, with their character offsets if the text is a string."""
         tokenizer = model.tokenization.tokenizer(on_spaces=on_spaces)
 
         def tokenize_all() -> list[Any]:
@@ -47,7 +47,7 @@ class Service:
     async def locate_words(
         self, model: Elmo, *targets: tuple[str, Text, int | None]
     ) -> list[tuple[list[str], tuple[int, int]]]:
-        """Return the words of each (field, sentence, index), and the range of those marked or at the index."""
+        """Return the words of each (field, sentence, index), and the range of the marked or indexed words."""
 
         def read_all() -> list[tuple[list[str], tuple[int, int]]]:
             return [
@@ -60,7 +60,7 @@ class Service:
         return sentences
 
     def check_words(self, sentences: Sequence[Sequence[Any]], field: str) -> None:
-        """Raise Problem for more words than a request may have, including two boundaries per sentence."""
+        """Raise Problem if a request has too many words, including two boundaries per sentence."""
         count, limit = count_words(sentences), self.settings.max_words
         if count > limit:
             message = f"{field} has {count} words, with two boundaries per sentence, but at most {limit} are accepted"
@@ -75,12 +75,12 @@ class Service:
             raise Problem(413, "answer_too_large", message, field=field)
 
     async def run(self, function: Callable[[], ResultT], words: Words) -> ResultT:
-        """Return the result of a function, computed alone; it takes the queue space of these words."""
+        """Run a function in the compute thread and return its result; it takes the queue space of `words`."""
         (result,) = await self.compute(object(), lambda _: [function()], [words])
         return result  # type: ignore[no-any-return]
 
     async def compute(self, key: Hashable, function: Function, sentences: Sequence[Words]) -> list[Any]:
-        """Return one result per sentence as Batcher.compute does; Problem if the time is up before."""
+        """Return the results of Batcher.compute, one per sentence; Problem if they are not ready in time."""
         seconds = self.settings.max_seconds
         try:
             return await asyncio.wait_for(self.batcher.compute(key, function, sentences), seconds)

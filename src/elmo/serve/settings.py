@@ -10,14 +10,14 @@ from elmo.config import Settings as CheckedSettings
 from elmo.config import option, parse
 
 PREFIX = "ELMO_SERVE_"
-PAGE_WORDS = 15_000  # of each model in a page without a server; with more, meanings are hardly better
+PAGE_WORDS = 15_000  # per model in a page without a server; more words hardly improve the results
 
 
 @dataclass(frozen=True)
 class Settings(CheckedSettings):
     """The settings of a server."""
 
-    models: tuple[str, ...] = ()  # each a model or NAME=model; none: the two of the package
+    models: tuple[str, ...] = ()  # MODEL or NAME=MODEL; if empty, the two included models
     tasks: tuple[str, ...] = option((), "Trained task, or NAME=FOLDER; repeatable.", "--task FOLDER")
     host: str = option("127.0.0.1", "Address to listen on.")
     port: int = option(8600, "Port to listen on; 0 chooses a free one.", least=0, most=65_535)
@@ -39,14 +39,14 @@ class Settings(CheckedSettings):
     local_files_only: bool = option(False, "Do not access the network; only use downloaded files.")
     max_body_bytes: int = option(4 * 2**20, "Maximum size of a request's body.", above=0)
     max_words: int = option(65_536, "Maximum number of words per request; each sentence counts as two more.", above=0)
-    max_values: int = option(2**23, "Maximum number of numbers per response.", above=0)
+    max_values: int = option(2**23, "Maximum number of values per response.", above=0)
     max_seconds: float = option(30.0, "Maximum time to send a request, and to wait for its result.", above=0)
     max_connections: int = option(1024, "Maximum number of open connections.", above=0)
     queue_words: int = option(262_144, "Maximum number of queued words; beyond it, 503 is returned.", above=0)
     batch_words: int = option(8192, "Maximum number of words per batch.", above=0)
 
     def faults(self) -> list[str]:
-        """Return what is wrong with these settings, one phrase each; none shows the key."""
+        """Return one phrase per invalid setting; none contains the key."""
         faults = super().faults()
         if self.api_key is not None and not re.fullmatch("[!-~]+", self.api_key):
             faults.append("api_key is no key: it is empty, or has spaces or characters beyond ASCII")
@@ -56,19 +56,19 @@ class Settings(CheckedSettings):
 
 
 def read_settings(**flags: Any) -> Settings:
-    """Return the settings of the flags, the others from the environment; ConfigError lists all faults."""
+    """Return the settings from the flags or else from the environment; ConfigError lists all faults."""
     values: dict[str, Any] = {}
     for setting in fields(Settings):
         if (text := os.environ.get(f"{PREFIX}{setting.name.upper()}")) is not None:
             try:
                 values[setting.name] = _convert(text, setting.type)
             except ValueError:
-                values[setting.name] = text  # which parse reports
+                values[setting.name] = text  # parse reports it
     return parse(Settings, values | flags, f"The configuration of the server (flags, {PREFIX}… in the environment)")
 
 
 def _convert(text: str, field_type: Any) -> Any:
-    """Return the value of a variable; ValueError if it has another type."""
+    """Convert an environment variable to the type of its setting; ValueError if that is not possible."""
     if field_type is bool:
         return {"1": True, "true": True, "0": False, "false": False}.get(text.lower(), text)
     if field_type == tuple[str, ...]:

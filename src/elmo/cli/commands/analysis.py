@@ -1,4 +1,4 @@
-"""`elmo similarity`, `neighbors` and `senses`: what a model knows of words and texts."""
+"""`elmo similarity`, `neighbors` and `senses`: compare words and texts by their vectors."""
 
 import itertools
 import os.path
@@ -35,7 +35,7 @@ def similarity(
     ],
     model: ModelOptions,
     layers: options.LayerChoice = None,
-    by_layer: bool = option("--by-layer", "Show every layer and meaning; layer 0 does not see the sentence.", False),
+    by_layer: bool = option("--by-layer", "Show every layer and meaning; layer 0 ignores the sentence.", False),
     as_json: options.AsJson = False,
 ) -> None:
     """Compute the cosine similarity of marked words or of whole sentences.
@@ -84,7 +84,7 @@ def similarity(
 
 
 def _tabulate_layers(result: "WordSimilarities", meaning: "NDArray[np.float64] | None") -> Iterator[list[str]]:
-    """Yield one row per pair with one column per layer, and one for the meaning if the model has it."""
+    """Yield one row per pair, with one column per layer and one for meaning if the model has a context layer."""
     tables = {translate(f"layer {number}"): cosines for number, cosines in enumerate(result.cosines)}
     if meaning is not None:
         tables[translate("meaning")] = meaning
@@ -116,7 +116,7 @@ def neighbors(
     ),
     layers: options.Layers = None,
     match: Literal["any", "same", "other"] = option(
-        "--match", "Words to find: any, only the same word, or only others.", "any"
+        "--match", "Words to find: any, only the same word, or only other words.", "any"
     ),
     top_k: int = option("--top-k", "Number of neighbors per layer.", 10),
     force: bool = option("--force", "With --build: replace the vectors of other files or settings.", False),
@@ -125,7 +125,7 @@ def neighbors(
 ) -> None:
     """Find the occurrences that are most similar to a word in its sentence.
 
-    Neighbors are listed per layer, next to the nearest words of layer 0, which does not see the sentence.
+    Neighbors are listed per layer, next to the nearest words in layer 0, which ignores the sentence.
 
     \b
     Examples:
@@ -202,18 +202,18 @@ _SENSE_COLUMNS = 96
 
 
 def senses(
-    word: Annotated[str, argument("WORD", "The word, in upper or lower case.")],
+    word: Annotated[str, argument("WORD", "The word; case is ignored.")],
     *,
     corpus: CorpusOptions,
     layer: options.OneLayer = None,
     num_senses: int | None = option("--senses", "Number of senses, instead of detecting it.", None, min=1),
     max_occurrences: options.MaxOccurrences = 1000,
-    contexts: int = option("", "Number of typical contexts to show of each sense.", 3, min=0),
+    contexts: int = option("", "Number of typical contexts to show per sense.", 3, min=0),
     seed: options.Seed = 0,
     as_json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
-    """Find the senses that a word has in a text.
+    """Find the senses of a word in a corpus.
 
     Its occurrences are clustered; each sense is shown with typical contexts and with words that would fit there.
 

@@ -1,4 +1,4 @@
-"""`elmo prepare`, `static` and `fuse`: raw text -> a corpus -> static vectors and context layers."""
+"""`elmo prepare`, `static` and `fuse`: prepare a corpus, and compute static vectors and context layers from it."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -61,8 +61,8 @@ def prepare(
     )
 
 
-CorpusArgument = Annotated[Path, argument("CORPUS", "Folder that elmo prepare wrote.")]
-NumWords = Annotated[int, option("--words", "Number of words, the most frequent ones.", min=2)]
+CorpusArgument = Annotated[Path, argument("CORPUS", "Folder written by `elmo prepare`.")]
+NumWords = Annotated[int, option("--words", "Number of words; the most frequent ones are kept.", min=2)]
 Dimensions = Annotated[int, option("--dim", "Dimensions of the static vectors.", min=1)]
 Seed = Annotated[int, option("--seed", "Random seed.", min=0)]
 
@@ -72,7 +72,7 @@ def static(
     output: Path = option("--output -o FILE", "Text file to write."),
     words: NumWords = 40_000,
     dim: Dimensions = 256,
-    window: int = option("", "Maximum distance of two words that are counted.", 8, min=1),
+    window: int = option("", "Maximum distance between two words that are counted.", 8, min=1),
     keep_case: bool = option("--keep-case", "Keep capital letters instead of lowercasing words.", False),
     teacher: str | None = option("ENCODER", "Hugging Face encoder whose word vectors are combined with these.", None),
     seed: Seed = 0,
@@ -81,8 +81,8 @@ def static(
 
     Words that occur in similar contexts get similar vectors: words near each other are counted, the counts become
     positive pointwise mutual information, and a singular value decomposition reduces it. The file has the text
-    format of word2vec; `elmo fuse` and `elmo task train` read it. Needs the extra `fuse`, with a teacher `distill`
-    too.
+    format of word2vec; `elmo fuse` and `elmo task train` read it. Needs the extra `fuse` and, with a teacher,
+    `distill`.
 
     \b
     Examples:

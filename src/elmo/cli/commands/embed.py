@@ -1,4 +1,4 @@
-"""`elmo embed`: text -> the vectors of its words. `elmo encode`: text -> one vector per sentence."""
+"""`elmo embed` computes the vectors of words; `elmo encode` computes one vector per sentence."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +38,7 @@ class VectorOptions(ModelOptions):
     force: bool = option("--force", "Replace existing vectors in the folder.", False)
 
     def write(self, unit: Unit, chosen: dict[str, Any]) -> None:
-        """Write a folder, a file or standard output; `chosen` are settings of the vectors."""
+        """Write vectors to a folder, a file or standard output; `chosen` has the given VectorSettings."""
         from elmo.heap import reuse_large_blocks
 
         layers: Any = options.read_layers(self.layers)

@@ -1,4 +1,4 @@
-"""`elmo info`: what a model, a folder of vectors, a trained task or a tagger holds; the first two are checked."""
+"""`elmo info`: describe a model, a folder of vectors, a trained task or a tagger; the first two are verified."""
 
 import math
 from collections import Counter
@@ -56,7 +56,7 @@ def _describe(files: FilesOptions, name: str) -> dict[str, Any]:
     from elmo.checkpoint.source import find_model
 
     checkpoint = files.read(name)
-    path = find_model(name, local_files_only=True)  # it was opened a moment ago
+    path = find_model(name, local_files_only=True)  # already downloaded
     path = path if path.exists() else path.parent  # the prefix of a TensorFlow checkpoint
     listed = [path] if path.is_file() else [entry for entry in path.iterdir() if entry.is_file()]
     facts = _describe_model(checkpoint, {file.name: file.stat().st_size for file in sorted(listed)})
@@ -77,11 +77,11 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
     kernels, model = find_kernels(), Elmo(checkpoint, precision="auto")
     parts: Counter[str] = Counter()
     for name, shape in shapes_of(checkpoint.weights).items():
-        # "tokens.characters.embedding.weight" is counted under tokens.characters, all else under its first name.
+        # "tokens.characters.embedding.weight" is counted under tokens.characters, other weights under their first name.
         depth = 2 if name.startswith("tokens.") else 1
         parts[".".join(name.split(".")[:depth])] += math.prod(shape)
     return {
-        # A model in our own format remembers the one it was converted from.
+        # In our own format, the origin records the format that the model was converted from.
         "format": "elmo" if "weights.safetensors" in files else checkpoint.origin.get("format", "unknown"),
         "origin": dict(checkpoint.origin),
         "layers": config.encoder.num_layers + 1,

@@ -1,4 +1,4 @@
-"""`elmo score`, `substitutes` and `evaluate`: how well the language model predicts words, and which."""
+"""`elmo score`, `substitutes` and `evaluate`: the predictions of a language model and their quality."""
 
 import math
 from collections.abc import Iterator
@@ -78,8 +78,8 @@ def substitutes(
 ) -> None:
     """Print substitutes for a word in its sentence, best first.
 
-    Each word comes with its share among the words considered: the probabilities of both directions multiplied,
-    divided by the word's own frequency.
+    Each word is printed with its share among the candidates: the product of its probabilities in both directions,
+    divided by its frequency.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`elmo bench` and `elmo probe`: how fast a model is on this machine, and what each of its layers knows."""
+"""`elmo bench` measures the speed of a model; `elmo probe` measures what its layers predict."""
 
 import itertools
 import time
@@ -67,7 +67,7 @@ def _generate_sentences() -> Iterator[list[str]]:
 
 def _measure(model: "Elmo", sentences: list[list[str]], at_once: int, seconds: float) -> dict[str, Any]:
     """Embed until the time is up, with an empty word cache at the beginning."""
-    import statistics  # here, because help pages must not wait for it
+    import statistics  # imported here to keep help pages fast
 
     model.embed(sentences[:at_once])
     model.clear_cache()
@@ -99,7 +99,9 @@ def probe(
     ),
     test: str = option("FILE", "Test examples."),
     train: str | None = option("FILE", "Training examples; not for similarity.", None),
-    column: list[str] | None = option("ROLE=NAME", "As in tag=xpos or text=review; repeatable.", None, shown=False),
+    column: list[str] | None = option(
+        "ROLE=NAME", "Column of a role, as in tag=xpos or text=review; repeatable.", None, shown=False
+    ),
     file_format: str | None = option(
         "--format FORMAT", "Format of the files if the extension does not determine it.", None
     ),
@@ -139,7 +141,7 @@ def _describe_probe(result: "ProbeResult") -> Iterator[str]:
     yield from result.notes
     yield ""
     names = list(result.rows[0].scores)
-    if len(names) > _MOST_COLUMNS:  # one row per question, because a page is not that wide
+    if len(names) > _MOST_COLUMNS:  # one row per score, because the columns would not fit
         table = [[name, *(_format_score(row.scores[name]) for row in result.rows)] for name in names]
         yield from markdown_table([[result.metric, *(row.name for row in result.rows)], *table])
     else:
@@ -166,6 +168,6 @@ def _describe_counts(counts: dict[str, int]) -> str:
     parts = []
     for name, count in counts.items():
         if count and not name.endswith("_in_data"):
-            whole = counts.get(f"{name}_in_data", count)
-            parts.append(f"{count:,} " + (f"of {whole:,} " if whole != count else "") + name.replace("_", " "))
+            total = counts.get(f"{name}_in_data", count)
+            parts.append(f"{count:,} " + (f"of {total:,} " if total != count else "") + name.replace("_", " "))
     return f"{'; '.join(parts)}."

@@ -1,4 +1,4 @@
-"""`elmo convert`, `vocab` and `export`: a model -> another form of it."""
+"""`elmo convert`, `vocab` and `export`: write a model in another form."""
 
 from collections.abc import Container
 from pathlib import Path
@@ -60,7 +60,7 @@ def vocab(
     model: options.ModelArgument,
     output: ModelOutput,
     files: FilesOptions,
-    vocabulary: Path | None = option("FILE", "The whole new vocabulary, one word per line.", None),
+    vocabulary: Path | None = option("FILE", "The complete new vocabulary, one word per line.", None),
     add: Path | None = option("--add FILE", "Words to append to the vocabulary, one per line.", None),
 ) -> None:
     """Change the vocabulary of a model without training.
@@ -74,7 +74,7 @@ def vocab(
     """
     path = vocabulary or add
     if path is None or (vocabulary and add):
-        raise InputError("Give one of --vocabulary, a whole new vocabulary, and --add, words to append.")
+        raise InputError("Give either --vocabulary, a complete new vocabulary, or --add, words to append.")
     check_folder(output)
     from elmo.checkpoint import change_vocabulary
     from elmo.checkpoint.folder import write_folder
@@ -114,8 +114,8 @@ def onnx(
 ) -> None:
     """Write a model as one ONNX file, for onnxruntime in any language.
 
-    The input is character ids of words, the output all layers of their vectors; batch size and sentence length are
-    dynamic. The language model's softmax and the context layer are not part of the file. Needs the extra `onnx`.
+    The input is the character ids of words; the output is all layers of their vectors. Batch size and sentence length
+    are dynamic. The file does not contain the softmax and the context layer. Needs the extra `onnx`.
 
     \b
     Example:
@@ -138,7 +138,7 @@ def word2vec(
 ) -> None:
     """Write context-free word vectors (layer 0) in the format of word2vec.
 
-    gensim's KeyedVectors.load_word2vec_format reads it, and so do `elmo fuse` and `elmo task train` as text.
+    gensim's KeyedVectors.load_word2vec_format reads the file; `elmo fuse` and `elmo task train` read the text format.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""`elmo plot similarity` and `elmo plot map`: pictures of words in sentences."""
+"""`elmo plot similarity` and `elmo plot map`: plots of words in sentences."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ PictureFile = Annotated[Path, option("--output -o FILE", "Picture to write, .png
 
 def similarity(
     first: Annotated[str, argument("SENTENCE", "A sentence.")],
-    second: Annotated[str, argument("SENTENCE", "Another sentence, or the same.")],
+    second: Annotated[str, argument("SENTENCE", "Another sentence, or the same one.")],
     layers: options.Layers = None,
     output: PictureFile = Path("similarity.png"),
     split_on_spaces: options.SplitOnSpaces = False,
@@ -39,7 +39,7 @@ def similarity(
 
 
 def map(
-    word: Annotated[str, argument("WORD", "The word, in upper or lower case.")],
+    word: Annotated[str, argument("WORD", "The word; case is ignored.")],
     *,
     corpus: CorpusOptions,
     layer: OneLayer = None,

@@ -1,4 +1,4 @@
-"""`elmo serve` and `elmo page`: models behind HTTP with a page to try them on, and the page without a server."""
+"""`elmo serve` serves models over HTTP, with a page; `elmo page` writes the page for use without a server."""
 
 import sys
 from pathlib import Path
@@ -15,14 +15,14 @@ from elmo.serve.settings import PAGE_WORDS, Settings, read_settings
 def serve(
     models: list[str] | None = argument(
         "MODEL",
-        "Models to serve: folders, files, aliases or hub ids, each also as NAME=MODEL. Requests that name no model use "
-        "the first. Without any, en-small and zh-small, chosen by the language of the text.",
+        "Models to serve: folders, files, aliases or hub ids, each also as NAME=MODEL. Requests without a model name "
+        "use the first. By default, en-small and zh-small, chosen by the language of the text.",
         None,
     ),
     *,
     settings: Annotated[dict[str, Any], Settings, {"host": "127.0.0.1, this machine only", "threads": "all cores"}],
 ) -> None:
-    """Serve models over HTTP, with a page to try them on.
+    """Serve models over HTTP, with a web page to try them.
 
     Each option can also be set in the environment: --max-words is ELMO_SERVE_MAX_WORDS. Requests must send the key
     in ELMO_SERVE_API_KEY, if there is one. SIGTERM and Ctrl-C stop the server after the requests in progress are
@@ -44,18 +44,18 @@ def serve(
 
 def page(
     models: list[str] | None = argument(
-        "MODEL", "Models of the page, each also as NAME=MODEL; without any, en-small and zh-small.", None
+        "MODEL", "Models of the page, each also as NAME=MODEL; by default, en-small and zh-small.", None
     ),
     output: Path = option("--output -o FOLDER", "Folder to write the page to."),
     vocabulary_size: int = option(
-        "", "Keep the N most frequent words; with more, visitors load more.", PAGE_WORDS, min=1000
+        "", "Keep the N most frequent words; more words take longer to load.", PAGE_WORDS, min=1000
     ),
     local_files_only: options.LocalFilesOnly = False,
 ) -> None:
     """Write the page as plain files; the models run in the browser.
 
     The folder contains the models in int8. Paths in it are relative, and after the first visit the page works
-    without a network. A page written before is replaced.
+    offline. An existing page is replaced.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""`elmo tag`: a ready-made tagger. `elmo task train|evaluate|predict`: ELMo in a task of the user's own."""
+"""`elmo tag` uses an included tagger; `elmo task train|evaluate|predict` trains and uses tasks with ELMo."""
 
 import dataclasses
 import sys
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 SENTENCES_AT_ONCE = 256
 _SHOWN = {name: "depends on the family" for changes in DEFAULTS.values() for name in changes}
 
-TaskFolder = Annotated[str, argument("TASK", "A folder that `elmo task train` wrote, or a name such as en-pos.")]
-Threads = Annotated[int | None, option("--threads N", "One is best for small networks.", shown="1", min=1)]
-# How a file of examples is read; pairs and words are those of training.
+TaskFolder = Annotated[str, argument("TASK", "A folder written by `elmo task train`, or a name such as en-pos.")]
+Threads = Annotated[
+    int | None, option("--threads N", "Number of CPU threads; one is best for small networks.", shown="1", min=1)
+]
+# How a file of examples is read; words are split as in training.
 Read = Annotated[dict[str, Any], ReadSettings, {"split_on_spaces": None}]
 
 
@@ -46,7 +48,7 @@ class ComputingOptions:
     threads: Threads = None
 
     def open(self, task: str, command: str) -> "Task | Tagger":
-        """Open a task; a ready-made tagger needs no torch."""
+        """Open a task; an included tagger does not need torch."""
         from elmo.tasks.taggers import list_taggers, load
 
         if task not in list_taggers():
@@ -56,7 +58,7 @@ class ComputingOptions:
 
 @dataclasses.dataclass(frozen=True)
 class ComparisonOptions:
-    """Which runs --compare consists of."""
+    """The runs of --compare."""
 
     variants: str = option(
         "NAMES",
@@ -65,8 +67,8 @@ class ComparisonOptions:
         "",
         shown="baseline, learned and, for classification, tfidf",
     )
-    seeds: int = option("", "Number of seeds of --compare, from --seed on.", 3, min=1)
-    fractions: str = option("NUMBERS", "Fractions of the training data of --compare.", "1")
+    seeds: int = option("", "Number of seeds for --compare, starting with --seed.", 3, min=1)
+    fractions: str = option("NUMBERS", "Fractions of the training data for --compare.", "1")
     keep_runs: bool = option("", "Keep each run of --compare as a task, not only its scores.", False)
 
     def read(self, first_seed: int) -> "ComparisonSettings":
@@ -88,7 +90,7 @@ def tag(
     inputs: options.Rows = None,
     text: options.Texts = None,
     task: str = option(
-        "--task NAME", "entities or pos, for the language of the text; or en-pos and the like.", "entities"
+        "--task NAME", "entities or pos, in the language of the text, or a tagger such as en-pos.", "entities"
     ),
     column: options.Column = None,
     precision: options.PrecisionChoice = None,
@@ -119,7 +121,7 @@ def tag(
 
 
 def _mark_tags(example: Any, prediction: Any) -> str:
-    """Return a sentence with its spans as [New York](location), or its words as York/PROPN."""
+    """Return a sentence with its spans marked as [New York](location), or its words tagged as York/PROPN."""
     words = list(prediction.words)
     if not any(tag == "O" or tag.startswith("B-") for tag in prediction.tags):
         return " ".join(f"{word}/{tag}" for word, tag in zip(words, prediction.tags, strict=True))
@@ -141,7 +143,7 @@ def train(
     train: str | None = option("--train FILE", "Training examples, with labels.", None),
     dev: str | None = option("--dev FILE", "Examples for early stopping; default: a part of --train.", None),
     test: str | None = option("--test FILE", "Test examples, evaluated once at the end.", None),
-    output: Path | None = option("--output -o RUN", "The new folder of the trained task.", None),
+    output: Path | None = option("--output -o RUN", "New folder for the trained task.", None),
     resume: Path | None = option("--resume RUN", "Resume a run from its last epoch, exactly.", None),
     model: options.ModelName = None,
     set_: list[str] | None = option(
@@ -248,7 +250,7 @@ def evaluate(
 def predict(
     task: TaskFolder,
     file: str | None = argument(
-        "FILE", "Text, one sentence per line, or examples in any format; - or nothing is standard input.", None
+        "FILE", "Text, one sentence per line, or examples in any format; if missing or -, standard input.", None
     ),
     text: options.Texts = None,
     output: Path | None = option("--output -o FILE", "File to write; default: standard output.", None),
@@ -259,9 +261,9 @@ def predict(
 ) -> None:
     """Predict, and write the input with the predictions added.
 
-    Input without a known extension is plain text. Its output is a word and its tag per line, or a label, its
-    probability and the text. A pair of sentences, or a question and its passage, is one line with a tab or ||| between
-    them.
+    Input without a known extension is plain text. Its output has one word and its tag per line, or a label, its
+    probability and the text. Write a pair of sentences, or a question and its passage, on one line with a tab or |||
+    between them.
 
     \b
     Examples:
@@ -302,7 +304,7 @@ def _writing(output: Path | None) -> Iterator[Callable[[str], object]]:
     if output is None:
         yield sys.stdout.write
         return
-    # A lone surrogate, which JSON may hold, is written as on standard output.
+    # A lone surrogate, which JSON may contain, is escaped as on standard output.
     with (
         output_file(output) as temporary,
         temporary.open("w", encoding="utf-8", errors="backslashreplace", newline="") as file,

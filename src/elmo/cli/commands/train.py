@@ -1,4 +1,4 @@
-"""`elmo train`: a prepared corpus -> a bidirectional language model."""
+"""`elmo train`: train a bidirectional language model on a prepared corpus."""
 
 import shlex
 import sys
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def train(
-    corpus: Path | None = argument("CORPUS", "Folder that `elmo prepare` wrote.", None),
-    output: Path | None = option("--output -o RUN", "New folder of the run.", None),
+    corpus: Path | None = argument("CORPUS", "Folder written by `elmo prepare`.", None),
+    output: Path | None = option("--output -o RUN", "New folder for the run.", None),
     resume: Path | None = option("RUN", "Resume this run, exactly.", None),
     preset: str | None = option("", "Settings to start from: tiny, en-small, small, medium or original.", None),
     config: Path | None = option("FILE", "TOML file of settings that override the preset.", None),
@@ -32,7 +32,7 @@ def train(
         shown=False,
     ),
     validation: list[str] | None = option("FILE", "Raw text to validate on; repeatable.", None, shown=False),
-    init: str | None = option("MODEL", "Model whose weights to start from, to adapt it to other text.", None),
+    init: str | None = option("MODEL", "Model to start from, to adapt it to other text.", None),
     teacher: str | None = option("ENCODER", "Hugging Face encoder to distil.", None),
     teacher_words: float | None = option("WEIGHT", "Weight of its word vectors.", None, shown="10", min=0),
     teacher_sentences: float | None = option("WEIGHT", "Weight of its sentence vectors.", None, shown="0", min=0),
@@ -76,7 +76,7 @@ def train(
 
 
 def _report(result: "TrainingResult") -> None:
-    """Print how a run ended, in the first process only; exit as a signal does if one stopped it."""
+    """Print the result of a run, in the first process only; if a signal stopped it, exit with that signal's code."""
     if result.is_first and result.is_done:
         say(f"{result.folder} is done: {result.num_words:,} words read.")
         if result.perplexity is not None:
