@@ -1,7 +1,7 @@
-"""Settings as frozen, validated dataclasses: the parser that reads all of them, and those of a model.
+"""Settings as frozen, validated dataclasses: the parser for all settings, and the settings of a model.
 
-Enters: a mapping read from JSON or TOML. Leaves: a dataclass, or one ConfigError that lists every fault.
-Modules are not built here (see nn/build.py) and no file is read.
+The parser turns a mapping from JSON or TOML into a dataclass, or raises one ConfigError that lists every fault.
+No modules are built here (see nn/build.py) and no files are read.
 """
 
 import dataclasses
@@ -32,14 +32,14 @@ Script: TypeAlias = Literal[
 
 
 def number(default: Any = dataclasses.MISSING, **bounds: float) -> Any:
-    """Declare a number that is `above` one bound, or at `least`, and at `most` another."""
+    """Declare a number with the bounds `above` (exclusive), `least` and `most` (inclusive)."""
     return field(default=default, metadata=bounds)
 
 
 def option(default: Any, help: str, spec: str = "", **bounds: float) -> Any:
-    """Declare a field that the command line sets too; `spec` has its flag and the name of the value, as in "--seed N".
+    """Declare a field that is also a command-line option; `spec` is its flag and value name, as in "--seed N".
 
-    Without a flag, the field's name is the flag.
+    By default, the flag is the field's name.
     """
     metadata = {"help": help, "spec": spec, **bounds}
     if isinstance(default, dict):
@@ -53,7 +53,7 @@ _weight = functools.partial(number, least=0)
 
 
 class Settings:
-    """A dataclass of settings, whose types and declared bounds say which values are valid."""
+    """A dataclass of settings, whose types and declared bounds define the valid values."""
 
     title = "The configuration"  # in messages
 
@@ -65,7 +65,7 @@ class Settings:
         return faults
 
     def check(self) -> None:
-        """Raise one ConfigError that lists every fault, if there is any."""
+        """Raise one ConfigError that lists every fault, if there are any."""
         if faults := self.faults():
             raise _invalid(self.title, faults)
 
@@ -75,13 +75,13 @@ class Settings:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Self":
-        """Read the object of to_dict; every unknown key and wrong type is named in one ConfigError."""
+        """Read the object that to_dict returns; one ConfigError names every unknown key and wrong type."""
         return parse(cls, values, cls.title)
 
 
 @dataclass(frozen=True)
 class CharacterConfig(Settings):
-    """How the characters of a word become features: embedding, convolutions, highways."""
+    """The encoder of a word's characters: embedding, convolutions, highways."""
 
     filters: tuple[tuple[int, int], ...] = OFFICIAL_FILTERS  # (width, channels) of each convolution
     embedding_dim: int = _size(16)
@@ -121,7 +121,7 @@ class WordConfig(Settings):
 
 @dataclass(frozen=True)
 class EncoderConfig(Settings):
-    """One direction of the language model as an LSTM; both directions are alike."""
+    """The LSTM of one direction of the language model; both directions have the same settings."""
 
     kind: Literal["lstm"] = field(default="lstm", kw_only=True)
     num_layers: int = number(2, above=0, most=MOST_LAYERS)
@@ -145,7 +145,7 @@ class EncoderConfig(Settings):
 
 @dataclass(frozen=True)
 class TransformerConfig(Settings):
-    """One direction of the language model as a causal Transformer; both directions are alike."""
+    """The causal Transformer of one direction of the language model; both directions have the same settings."""
 
     kind: Literal["transformer"] = field(default="transformer", kw_only=True)
     num_layers: int = number(6, above=0, most=MOST_LAYERS)
@@ -170,20 +170,20 @@ class SoftmaxConfig(Settings):
     """The output layer that predicts words."""
 
     num_words: int = _count()
-    shared: bool = True  # one for both directions, or one each
+    shared: bool = True  # whether both directions use the same softmax
 
 
 @dataclass(frozen=True)
 class TokenizationConfig(Settings):
-    """How text becomes the tokens of a model; the default is that of word-level models."""
+    """The rules that split text into tokens; the defaults are those of word-level models."""
 
     title = "The tokenization"
 
-    # "words": a word that a caller gives is one token. "characters": it is split like text, and its vector is the
-    # mean of its tokens' vectors.
+    # "words": each word from the caller is one token. "characters": words are split like text, and the vector of a
+    # word is the mean of its tokens' vectors.
     units: Literal["words", "characters"] = "words"
     scripts: tuple[Script, ...] = ("Han",)  # in text, each letter of these scripts is one token
-    split_on_spaces: bool = False  # words are what spaces separate: the model was trained on segmented text
+    split_on_spaces: bool = False  # split words only at spaces, for models trained on segmented text
 
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
@@ -213,14 +213,14 @@ class ContextConfig(Settings):
     num_words: int = _count()  # rows of the table
     dim: int = _size()
     window: int = _size(15)  # words on each side
-    focus: float = _weight(2.0)  # a neighbor with the cosine c to the word counts exp(focus * c) times as much
+    focus: float = _weight(2.0)  # a neighbor with cosine c to the word has exp(focus * c) times the weight
     shrinkage: float = _weight(0.1)  # a sum of length n is scaled to length n / (n + shrinkage)
     share: float = number(1.5, above=0)  # weight of the context in "meaning", relative to the top layer
-    decay: float = _weight(0.0)  # a neighbor at the distance n counts exp(-decay * (n - 1)) times as much
-    substitutes: float = _weight(0.0)  # weight of what could replace a word, relative to the top layer
+    decay: float = _weight(0.0)  # a neighbor at distance n has exp(-decay * (n - 1)) times the weight
+    substitutes: float = _weight(0.0)  # weight of a word's substitutes, relative to the top layer
     word: float = _weight(0.0)  # weight of the word itself, relative to the top layer
-    num_candidates: int = _size(384)  # words that could replace one
-    relatedness: float = _weight(2.0)  # how much their cosine to the word counts
+    num_candidates: int = _size(384)  # number of substitutes of a word
+    relatedness: float = _weight(2.0)  # weight of the cosine between a substitute and the word
     unknown_weight: float = _weight(0.5)  # of a word without a row, whose vector is estimated from layer 0
     lowercase: bool = True  # the words of the rows are lower-case
     num_components: int = number(15, least=0)  # common directions removed from sentence vectors
@@ -235,7 +235,7 @@ class ContextConfig(Settings):
 
 @dataclass(frozen=True)
 class SentenceConfig(Settings):
-    """A sentence head: from the vectors of a sentence's words to one vector. Not part of the network."""
+    """A sentence head, which pools a sentence's word vectors into one vector. Not part of the network."""
 
     title = "The configuration of the sentence head"
 
@@ -245,7 +245,7 @@ class SentenceConfig(Settings):
 
 @dataclass(frozen=True)
 class ModelConfig(Settings):
-    """Everything needed to build a bidirectional language model and to read its input."""
+    """Everything needed to build a bidirectional language model and to encode its input."""
 
     title = "The model configuration"
 
@@ -308,7 +308,7 @@ def parse(cls: type[DataclassT], values: Mapping[str, Any], subject: str) -> Dat
 
 
 def merge(values: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    """Write changes, nested or by dotted name, over nested values."""
+    """Update nested values in place; `changes` may be nested or have dotted names."""
     for name, change in changes.items():
         key, _, rest = name.partition(".")
         if rest:
@@ -331,7 +331,7 @@ def _name_rule(name: str, value: object, rule: str) -> str:
 
 
 def _list_faults(name: str, value: Any, hint: Any, bounds: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the value of a field, given its type and bounds; None is always allowed."""
+    """Yield the faults of a field's value, given its type and bounds; None is always allowed."""
     rule, choices = None, get_args(hint)
     if isinstance(value, Settings):
         yield from (f"{name}.{fault}" for fault in value.faults())
@@ -370,8 +370,8 @@ def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, faults: lis
         if name in settings:
             arguments[name] = _parse_value(settings[name].type, value, prefix + name, faults)
         else:
-            near = difflib.get_close_matches(str(name), settings, n=1)
-            advice = f"did you mean '{near[0]}'?" if near else f"known keys: {', '.join(settings)}"
+            matches = difflib.get_close_matches(str(name), settings, n=1)
+            advice = f"did you mean '{matches[0]}'?" if matches else f"known keys: {', '.join(settings)}"
             faults.append(f"unknown key '{prefix}{name}' ({advice})")
     for name, setting in settings.items():
         has_default = setting.default is not setting.default_factory  # both are MISSING without one
@@ -385,7 +385,7 @@ def _parse_dataclass(cls: type[DataclassT], values: Any, where: str, faults: lis
 
 
 def _parse_kind(classes: list[type[Any]], value: Any, where: str, faults: list[str]) -> Any:
-    """Read one of several dataclasses, distinguished by their field `kind`; the first is the default."""
+    """Build one of several dataclasses, distinguished by their field `kind`; the first is the default."""
     by_kind: dict[Any, type[Any]] = {cls.kind: cls for cls in classes}
     default = next(iter(by_kind))
     kind = value.get("kind", default) if isinstance(value, Mapping) else default

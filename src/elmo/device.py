@@ -1,4 +1,4 @@
-"""The torch side of inference/runtime.py: language models on a GPU, Transformers, and modules that learn."""
+"""The runtimes that use torch: language models on a GPU, Transformers, and trainable modules."""
 
 import functools
 from contextlib import AbstractContextManager, nullcontext
@@ -48,9 +48,9 @@ class TorchRuntime(Runtime):
         super().__init__(weights, carry=carry)
         opened = open_device(device)
         self.device = str(opened)
-        used: Precision = "bfloat16" if precision == "bfloat16" and opened.type == "cuda" else "float32"
-        reason = "as requested" if precision == used else f"{precision} is for LSTMs on a CPU, or a GPU"
-        self.precision_choice = PrecisionChoice(used, reason)
+        chosen: Precision = "bfloat16" if precision == "bfloat16" and opened.type == "cuda" else "float32"
+        reason = "as requested" if precision == chosen else f"{precision} is for LSTMs on a CPU, or a GPU"
+        self.precision_choice = PrecisionChoice(chosen, reason)
         self.num_threads = num_threads or torch.get_num_threads()
         self.bilm = load_bilm(config, weights).to(opened)
         self.num_layers = self.bilm.num_layers
@@ -91,13 +91,13 @@ class TorchRuntime(Runtime):
 
 
 class ModuleRuntime:
-    """Runs a biLM module as part of a network, with or without gradients, its state carried on if asked for.
+    """Runs a biLM module as part of a network, with or without gradients and a carried state.
 
-    Without gradients an LSTM on the CPU runs in the kernels, laid out again whenever its weights changed.
+    Without gradients, an LSTM on the CPU runs in the kernels; its weights are packed again whenever they change.
     """
 
     def __init__(self, bilm: BiLM, config: ModelConfig, *, carry: bool = False, gradients: bool = False) -> None:
-        """`gradients`: whether they are wanted at all; then a carried state belongs to the module."""
+        """`gradients`: whether they are ever needed; if so, a carried state belongs to the module."""
         self.bilm, self._config = bilm, config
         self._gradients, self._carry = gradients, carry
         self._carried = CarriedState(bilm.zero_state) if carry else None
@@ -138,14 +138,14 @@ class ModuleRuntime:
         return is_plain and next(self.bilm.parameters()).device.type == "cpu"
 
     def _compile(self) -> Runtime:
-        """Lay out the weights, or take what was laid out of them if they are still the same."""
-        held = list(self.bilm.parameters())
-        mark = [weight.data_ptr() for weight in held]
-        mark += [weight._version for weight in held if not weight.is_inference()]
-        if any(weight.requires_grad for weight in held):
-            mark.append(_count_optimizer_steps()[0])
-        if self._compiled is None or self._compiled[0] != mark:
-            self._compiled = mark, CpuRuntime(self._config, weights_of(self.bilm), carry=self._carry)
+        """Return a runtime with the current weights; reuse the previous runtime if they have not changed."""
+        weights = list(self.bilm.parameters())
+        version = [weight.data_ptr() for weight in weights]
+        version += [weight._version for weight in weights if not weight.is_inference()]
+        if any(weight.requires_grad for weight in weights):
+            version.append(_count_optimizer_steps()[0])
+        if self._compiled is None or self._compiled[0] != version:
+            self._compiled = version, CpuRuntime(self._config, weights_of(self.bilm), carry=self._carry)
         return self._compiled[1]
 
 
@@ -162,7 +162,7 @@ def _count_optimizer_steps() -> list[int]:
 
 
 def run_frozen(runtime: Runtime, batch: CharBatch) -> LayerStates:
-    """Return all layers of a batch, boundaries included, as tensors that networks with gradients can take."""
+    """Return all layers of a batch, boundaries included, as tensors that can be the input of a trained network."""
     rows = runtime.embed(batch, choose_layers("all", runtime.num_layers))
     mask = batch.word_mask
     layers = torch.from_numpy(pad_rows(rows, mask)).permute(2, 0, 1, 3)
@@ -170,14 +170,14 @@ def run_frozen(runtime: Runtime, batch: CharBatch) -> LayerStates:
 
 
 def supports_bfloat16() -> bool:
-    """Return whether this CPU multiplies bfloat16 with instructions made for it, so that training gains by it."""
+    """Return whether this CPU has instructions for bfloat16, so that training in bfloat16 is faster."""
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     fast = any(capabilities.get(name) for name in ("avx512_bf16", "amx_bf16", "avx_ne_convert"))
     return fast and bool(torch.backends.mkldnn.is_available())  # type: ignore[no-untyped-call]
 
 
 def open_device(device: str | torch.device) -> torch.device:
-    """Return the device after trying it; "auto" is CUDA, else MPS, else the CPU."""
+    """Return a device after checking that it works; "auto" is CUDA, else MPS, else the CPU."""
     try:
         opened = torch.device(_available()[-1] if device == "auto" else device)
         torch.empty(0, device=opened)

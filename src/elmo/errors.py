@@ -18,5 +18,5 @@ class CheckpointError(ElmoError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of another library's error message that is not empty, or else the error's name."""
+    """Return the first non-empty line of another library's error message, or else the name of the error."""
     return next((line for line in str(error).splitlines() if line.strip()), type(error).__name__).strip()

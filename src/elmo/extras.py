@@ -1,4 +1,4 @@
-"""Imports at the time of use: public names of a package, and optional dependencies or how to install them."""
+"""Lazy imports: the public names of a package, and optional dependencies, with advice on installing them."""
 
 import os
 import re
@@ -20,47 +20,48 @@ def install_command(extra: str) -> str:
 
 
 def require(module: str, extra: str, what: str) -> Any:
-    """Import a module; ConfigError with the command that installs it if it is missing.
+    """Import a module; if it is missing, raise a ConfigError with the command that installs it.
 
-    `what` needs the module, as in `require("torch", "train", "elmo train")`.
+    `what` is the feature that needs the module, as in `require("torch", "train", "elmo train")`.
     """
     try:
         return import_module(module)
     except ImportError as error:
         top_level = module.partition(".")[0]
         if error.name is None or error.name.partition(".")[0] != top_level:
-            raise  # the module is there, but something that it needs is not
+            raise  # the module exists, but one of its own imports is missing
         raise ConfigError(f"{what} needs {top_level}: {install_command(extra)}") from error
 
 
 def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
     """Return `__getattr__`, `__dir__` and `__all__` of a package whose `__init__.pyi` imports its public names.
 
-    The stub holds lines such as `from .model import Elmo as Elmo`, which type checkers and editors read too. A
+    The stub holds lines such as `from .model import Elmo as Elmo`, which type checkers and editors also read. A
     public function must not have the name of a module of its package: importing the module would hide it.
     """
     module = sys.modules[package]
-    homes = _read_stub(module)
+    exports = _read_stub(module)
 
     def load(name: str) -> Any:
-        if name not in homes:
+        if name not in exports:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        home, original = homes[name]
-        if not home:
+        submodule, original = exports[name]
+        if not submodule:
             return import_module(f"{package}.{original}")
-        return getattr(import_module(f"{package}.{home}"), original)
+        return getattr(import_module(f"{package}.{submodule}"), original)
 
     def list_names() -> list[str]:
-        return sorted({*homes, *(name for name in vars(module) if name.startswith("__"))})
+        return sorted({*exports, *(name for name in vars(module) if name.startswith("__"))})
 
-    return load, list_names, sorted(homes)
+    return load, list_names, sorted(exports)
 
 
 def _read_stub(module: Any) -> dict[str, tuple[str, str]]:
+    """Return the submodule of each public name, and its name there."""
     path = os.path.join(os.path.dirname(module.__file__), "__init__.pyi")  # noqa: PTH118, PTH120 (pathlib is slow)
-    homes = {}
-    for home, names in _IMPORT.findall(module.__spec__.loader.get_data(path).decode()):
+    exports = {}
+    for submodule, names in _IMPORT.findall(module.__spec__.loader.get_data(path).decode()):
         for item in filter(None, map(str.strip, names.strip("()").split(","))):
             original, _, alias = item.partition(" as ")
-            homes[alias or original] = (home, original)
-    return homes
+            exports[alias or original] = (submodule, original)
+    return exports

@@ -1,4 +1,4 @@
-"""The allocator of this process: large blocks of memory are kept for reuse, and released on request."""
+"""Settings of the C memory allocator: keep large freed blocks for reuse, and release them on request."""
 
 import ctypes
 import sys
@@ -26,7 +26,7 @@ def reuse_large_blocks() -> None:
 
 
 def return_free_memory() -> None:
-    """Return memory that was freed but kept for reuse to the system; only on Linux with glibc."""
+    """Return the freed memory that was kept for reuse to the system; only on Linux with glibc."""
     if sys.platform.startswith("linux"):
         trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
         if trim is not None:

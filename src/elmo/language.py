@@ -1,7 +1,7 @@
-"""The language of what commands and pictures say: English in the source, Chinese in chinese.json.
+"""The language of messages and figures: English in the source, Chinese in chinese.json.
 
-ELMO_LANG chooses it, or else the locale: zh is Simplified Chinese, everything else English. The keys of the
-catalog are the English texts, with {} for each value; a text that it does not have stays English.
+ELMO_LANG or else the locale selects it: zh is Simplified Chinese, everything else English. The keys of the
+catalog are the English texts, with {} for each value; a text without an entry stays English.
 """
 
 import functools
@@ -27,7 +27,7 @@ def current_language() -> Literal["en", "zh"]:
 
 
 def translate(text: str) -> str:
-    """Return a text in the current language, or as it is if it has no translation."""
+    """Return a text in the current language, or unchanged if it has no translation."""
     if current_language() == "en":
         return text
     catalog = read_catalog()
@@ -40,7 +40,7 @@ def translate(text: str) -> str:
 
 
 def _translate_value(value: str) -> str:
-    """Translate a value that is a text of its own, such as advice after a semicolon, but not a single word."""
+    """Translate a value with an entry in the catalog, such as advice after a semicolon, but not a single word."""
     head, mark, text = value.rpartition("; ")
     known = read_catalog().get(text) if " " in text else None
     return value if known is None else f"{head}{'；' if mark else ''}{known}"
@@ -48,14 +48,14 @@ def _translate_value(value: str) -> str:
 
 @functools.cache
 def read_catalog() -> dict[str, str]:
-    """Return the Chinese text of each English one."""
+    """Return the Chinese translation of each English text."""
     catalog: dict[str, str] = json.loads(CATALOG.read_text(encoding="utf-8"))
     return catalog
 
 
 @functools.cache
 def _list_patterns() -> list[tuple[re.Pattern[str], str]]:
-    """Return what matches each text with values in it, those with the most fixed characters first."""
+    """Return a pattern and a translation for each text with values, the longest texts first."""
 
     def make() -> Iterator[tuple[re.Pattern[str], str]]:
         for text, translation in sorted(read_catalog().items(), key=lambda entry: -len(entry[0])):

@@ -1,6 +1,6 @@
-"""ElmoLayer: the module a task network embeds. Sentences or a batch in, mixes of the biLM's layers out.
+"""ElmoLayer, the module that task networks contain: sentences or a batch in, mixes of the biLM's layers out.
 
-LayerMixes is its upper half, for layers that were computed elsewhere.
+LayerMixes is its last step, for layers that were computed elsewhere.
 """
 
 from collections.abc import Iterable, Sequence
@@ -24,16 +24,16 @@ MixedLayers: TypeAlias = Literal["learned", "top", "concat"]
 
 @dataclass(frozen=True)
 class ElmoOutput:
-    """What a task gets: each mix (B, T, 2D), zero where padded, and the mask (B, T)."""
+    """The input of a task: each mix (B, T, 2D), zero at padding, and the mask (B, T)."""
 
     mixes: tuple[Tensor, ...]
     mask: Tensor
 
 
 class LayerMixes(nn.ModuleList):
-    """γ · Σ s_j · h_j, `num_mixes` times with weights of their own, and dropout.
+    """`num_mixes` independent mixes γ · Σ s_j · h_j of layers, with dropout.
 
-    `layers`: "learned" mixes all of them; "top" takes the last one and "concat" puts all side by side, and only γ
+    `layers`: "learned" mixes all layers; "top" uses the last layer and "concat" concatenates all layers, and only γ
     is learned.
     """
 
@@ -71,7 +71,7 @@ class LayerMixes(nn.ModuleList):
             """Mix the layers; nn.Module's own signature would hide the result's type."""
 
     def forward(self, layers: Tensor, mask: Tensor) -> tuple[Tensor, ...]:
-        """(L+1, B, T, 2D) and (B, T) -> each mix (B, T, output_dim), zero where padded."""
+        """Mix the layers: (L+1, B, T, 2D) and mask (B, T) -> each mix (B, T, output_dim), zero at padding."""
         if self.layers == "top":
             layers = layers[-1:]
         elif self.layers == "concat":
@@ -81,21 +81,21 @@ class LayerMixes(nn.ModuleList):
 
     @property
     def device(self) -> torch.device:
-        """Where the mixes are."""
+        """The device of the mixing weights."""
         return next(self.parameters()).device
 
     def penalty(self, strength: float) -> Tensor:
-        """λ‖w‖² over the raw mixing weights of all mixes."""
+        """Return λ‖w‖² over the raw mixing weights of all mixes."""
         total = sum(cast(ScalarMix, mix).squared_norm() for mix in self)
         return strength * torch.as_tensor(total)
 
 
 class ElmoLayer(nn.Module):
-    """γ · Σ s_j · h_j of one biLM pass, `num_mixes` times with weights of their own; see LayerMixes.
+    """`num_mixes` independent mixes γ · Σ s_j · h_j of the layers of one biLM pass; see LayerMixes.
 
-    Frozen, the layer runs on the model's own runtime, as fast as Elmo.embed, with the precision and the state the
-    model was opened with, and its state_dict holds the mixes alone. With `tune_bilm` it has a biLM of its own,
-    `bilm`, which starts from the model's weights and learns; `to_elmo` returns the model with its present weights.
+    By default the biLM is frozen: it runs on the model's runtime, as fast as Elmo.embed, with the precision and state
+    of the model, and the state_dict contains only the mixes. With `tune_bilm`, the layer trains a copy of the biLM,
+    `bilm`, which starts from the model's weights; `to_elmo` returns a model with its current weights.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class ElmoLayer(nn.Module):
             """Mix the layers; nn.Module's own signature would hide the result's type."""
 
     def mix_penalty(self, strength: float) -> Tensor:
-        """λ‖w‖² over the raw mixing weights of all mixes, to be added to the task's loss."""
+        """Return λ‖w‖² over the raw mixing weights of all mixes, to be added to the task's loss."""
         return self.mixes.penalty(strength)
 
     def forward(self, sentences: Iterable[Sentence] | CharBatch) -> ElmoOutput:
@@ -144,7 +144,7 @@ class ElmoLayer(nn.Module):
         return ElmoOutput(self.mixes(words_only.layers.to(self.mixes.device), mask), mask)
 
     def to_elmo(self) -> Elmo:
-        """Return the model with the weights this layer has now, ready for embed and save_pretrained."""
+        """Return the model with the layer's current weights, ready for embed and save_pretrained."""
         if self.bilm is None:
             return self._model
         return self._model._with_weights(weights_of(self.bilm))

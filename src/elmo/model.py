@@ -1,4 +1,4 @@
-"""Elmo, the facade: open a model, turn text into contextual vectors, save it. It needs no torch on a CPU."""
+"""The class Elmo: open a model, embed text, save the model. On a CPU it does not need torch."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from elmo.text.sentence_input import (
     WordIndex,
     check_batch_size,
     find_marks,
-    read_pointed,
     read_sentence,
     read_sentences,
     read_span,
+    read_target,
     warn_of_single_words,
 )
 from elmo.text.tokenize import Word
@@ -48,11 +48,11 @@ from elmo.text.vocabulary import is_punctuation
 Array = npt.NDArray[np.float32]
 Vectors = Array | Sequence[Array]
 SENTENCES_READ_AHEAD, WORDS_READ_AHEAD = 1024, 65536
-_CALLER = 3  # the stack level of who calls a method
+_CALLER = 3  # the stack level of a method's caller
 
 
 class Elmo:
-    """A bidirectional language model: every word of a sentence gets its vectors in that sentence."""
+    """A bidirectional language model, which gives each word a vector that depends on its sentence."""
 
     def __init__(
         self,
@@ -65,9 +65,9 @@ class Elmo:
         cache_bytes: int = DEFAULT_BYTES,
         literal_boundaries: bool = False,
     ) -> None:
-        """Make a model of an opened checkpoint; most callers want Elmo.from_pretrained.
+        """Build a model from an opened checkpoint; most callers want Elmo.from_pretrained.
 
-        `literal_boundaries` reads the words `<S>` and `</S>` as boundaries, as the original programs did.
+        With `literal_boundaries`, the words `<S>` and `</S>` are sentence boundaries, as in the original programs.
         """
         if state not in ("zero", "carry"):
             raise ConfigError(f"state is {state!r}; choose 'zero' (same sentence, same vector) or 'carry'.")
@@ -107,14 +107,14 @@ class Elmo:
         self._embedder = Embedder(checkpoint, self._runtime, self._indexer, self.vocabulary)
 
     def __getstate__(self) -> dict[str, Any]:
-        # What the runtime holds belongs to this process; a copy opens its own, and starts from a zero state.
+        # The runtime belongs to this process; a copy opens a new one and starts from a zero state.
         return {"checkpoint": self._checkpoint, **self._settings}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
 
     def _keeps_int8(self) -> bool:
-        """Return whether int8 keeps this model's vectors; checked once per model and machine."""
+        """Return whether int8 preserves this model's vectors; checked once per model and machine."""
         checkpoint = self._checkpoint
         return remember_check(
             cache_folder(),
@@ -138,13 +138,14 @@ class Elmo:
     ) -> Elmo:
         """Open a model: a folder, an .hdf5 or .zip file, an alias of an official model, or a hub id.
 
-        Without a source, the default model. `format` overrides the detection; `state="carry"` keeps the LSTM
-        state from call to call as the original programs did; `local_files_only` makes no network call.
+        Without a source, the default model is opened. `format` overrides the detection of the format.
+        `state="carry"` keeps the LSTM state between calls, as the original programs did. `local_files_only`
+        prevents network access.
 
-        `precision`: "float32", "int8", or "auto": int8 if it keeps a mean cosine of 0.999 with float32 in
+        `precision`: "float32", "int8", or "auto": int8 if its vectors have a mean cosine of 0.999 with float32 in
         every layer, else float32; on a GPU also "bfloat16". `num_threads`: by default one per core.
         `device`: such as "cpu" or "cuda"; "auto" is a GPU if there is one; all but "cpu" need torch.
-        `cache_bytes`: for vectors of words that were seen before, which depend on their spelling alone.
+        `cache_bytes`: the size of the cache of context-free word vectors, which depend only on the spelling.
         """
         checkpoint = open_checkpoint(
             DEFAULT_MODEL if source is None else source,
@@ -152,7 +153,7 @@ class Elmo:
             revision=revision,
             local_files_only=local_files_only,
         )
-        if precision == "auto" and _is_packaged(source):  # a test checks what 8 bits keep of these
+        if precision == "auto" and _is_packaged(source):  # a test checks the int8 vectors of these models
             precision = "float32" if find_library() is None else "int8"
         return cls(
             checkpoint,
@@ -165,23 +166,23 @@ class Elmo:
 
     @classmethod
     def from_config(cls, config: ModelConfig, *, seed: int = 0, vocabulary: Sequence[str] | None = None) -> Elmo:
-        """Make a model with random weights, the same for the same seed."""
+        """Build a model with random weights, which are the same for the same seed."""
         words = None if vocabulary is None else tuple(vocabulary)
         origin = {"format": "random", "source": f"seed {seed}"}
         return cls(Checkpoint(config, draw_weights(config, seed=seed), vocabulary=words, origin=origin))
 
     def _with_weights(self, weights: Mapping[str, Any]) -> Elmo:
-        """Return a model like this one, opened with the same settings, whose weights have these values."""
+        """Return a copy of this model with the same settings, in which `weights` replace those of the same names."""
         return Elmo(replace(self._checkpoint, weights={**self._checkpoint.weights, **weights}), **self._settings)
 
     @property
     def config(self) -> ModelConfig:
-        """What the model is made of."""
+        """The configuration of the model."""
         return self._checkpoint.config
 
     @property
     def tokenization(self) -> Tokenization:
-        """How the model splits texts into words, and words into tokens."""
+        """The rules by which the model splits texts into words, and words into tokens."""
         return self._indexer.tokenization
 
     @property
@@ -191,11 +192,11 @@ class Elmo:
 
     @property
     def device(self) -> str:
-        """Where the model computes, such as "cpu"."""
+        """The device that the model runs on, such as "cpu"."""
         return self._runtime.device
 
     def to(self, device: str) -> Elmo:
-        """Move the model to a device, such as "cuda" or "auto" for the best of this machine, and return it."""
+        """Move the model to a device such as "cuda", or "auto" for the best available one, and return the model."""
         if str(device) == self.device:
             return self
         self._settings = {**self._settings, "device": str(device)}
@@ -212,17 +213,17 @@ class Elmo:
         return self._embedder.word_shape(layers)
 
     def sentence_shape(self, pooling: Pooling = "auto", layers: Layers | None = None) -> tuple[int, ...]:
-        """Return the shape of what `encode` returns for one sentence."""
+        """Return the shape of the vector that `encode` returns for one sentence."""
         return self._embedder.sentence_shape(pooling, layers)
 
     @property
     def num_layers(self) -> int:
-        """L + 1: the layers of the language model and the word vectors below them."""
+        """The number of layers, L + 1: the L layers of the language model and the word vectors below them."""
         return self._runtime.num_layers
 
     @property
     def state(self) -> Literal["zero", "carry"]:
-        """Where each sentence starts: from zero, or where the one before it ended."""
+        """The initial state of each sentence: "zero", or "carry" for the final state of the sentence before it."""
         return "carry" if self._runtime.carries_state else "zero"
 
     @property
@@ -232,11 +233,11 @@ class Elmo:
 
     @property
     def num_threads(self) -> int:
-        """How many threads compute."""
+        """The number of threads used for computation."""
         return self._runtime.num_threads
 
     def cache_info(self) -> CacheInfo:
-        """Return hits, misses and size of the word cache."""
+        """Return the hits, misses and size of the word cache."""
         return self._runtime.cache.info()
 
     def clear_cache(self) -> None:
@@ -255,7 +256,7 @@ class Elmo:
     @overload
     def tokenize(self, text: Sequence[str], *, split_on_spaces: bool = ...) -> list[list[Word]]: ...
     def tokenize(self, text: str | Sequence[str], *, split_on_spaces: bool = False) -> Any:
-        """Return the words of a text with their character offsets; for a list of texts, a list for each."""
+        """Return the words of a text with their character offsets; a list of texts gives one list per text."""
         tokenizer = self._tokenizer(split_on_spaces)
         if isinstance(text, str):
             return tokenizer(text)
@@ -283,17 +284,16 @@ class Elmo:
         show_progress_bar: bool = False,
         normalize_embeddings: bool = False,
     ) -> Array | list[Array]:
-        """Return one array per sentence, one row per word, in the order given.
+        """Return one float32 array per sentence, in the order given, with one row per word.
 
         A string is one sentence and returns one array; a list of strings, or of lists of words, returns a list.
-        Brackets are words like others; only `similarity` and `substitutes` take them as marks.
+        Brackets are ordinary words; only `similarity` and `substitutes` use them as marks.
         `layers`: "average", "top", a number or L+1 weights: (T, 2D); "concat" (T, (L+1)·2D); "all"
         (L+1, T, 2D). "meaning", for models with a context layer of d dimensions: (T, 2D + d), the top layer
-        beside the context vector. "auto": "meaning" if the model has a context layer, else "average". The arrays
-        are float32.
+        concatenated with the context vector. "auto": "meaning" if the model has a context layer, else "average".
 
-        As in sentence-transformers: `batch_size` sentences are computed together (by default as many as fit well;
-        the vectors do not depend on it), and `normalize_embeddings` scales each word's vector to length 1.
+        As in sentence-transformers, `batch_size` sentences are computed together (the default depends on their
+        lengths; the vectors do not depend on it), and `normalize_embeddings` scales each word's vector to length 1.
         """
         choice = self._embedder.choose(layers)
         warn_of_single_words(sentences, stacklevel=_CALLER)
@@ -310,10 +310,10 @@ class Elmo:
         split_on_spaces: bool = False,
         read_ahead: int = SENTENCES_READ_AHEAD,
     ) -> Iterator[Array]:
-        """Return the arrays of embed one by one, in the order given, for an iterable of any length.
+        """Return an iterator over the arrays of `embed`, in the order given, for an iterable of any length.
 
-        Memory is bounded: at most `read_ahead` sentences are read and embedded at a time, and fewer where they
-        are long (with state="carry" all of them, as the rows of one batch).
+        Memory is bounded: at most `read_ahead` sentences are read and embedded at a time, or fewer if they are
+        long (but with state="carry" always `read_ahead`, which are the rows of one batch).
         """
         choice = self._embedder.choose(layers)
         if isinstance(sentences, str) or not isinstance(sentences, Iterable):
@@ -341,15 +341,16 @@ class Elmo:
     ) -> Array:
         """Return one vector per sentence, (N, dimensions); (dimensions,) for a single string.
 
-        `pooling`: "head", for models with a sentence head: trained pooling of all layers, which depends on the
-        order of the words, in the space of the teacher if there was one. "weighted", for models with a context
-        layer: the sum of the words' static vectors stands beside that of their centred vectors in layer 0,
-        frequent words count little, and what all sentences share is removed. Both take no `layers`, and their
-        vectors have the length 1. "mean" or "max" of the words' vectors in `layers` ("average" if not given).
-        "auto": the first of head, weighted and mean that the model has; "mean" if `layers` is given.
+        `pooling`: "head", for models with a sentence head: trained pooling of all layers, which depends on word
+        order; if the head was distilled, the vectors are in the space of its teacher. "weighted", for models with a
+        context layer: the weighted sum of the words' static vectors, concatenated with the weighted sum of their
+        centred vectors in layer 0; frequent words have low weights, and directions common to all sentences are
+        removed. Both accept no `layers` and return vectors of length 1. "mean" or "max": of the words' vectors in
+        `layers` (default "average"). "auto": the first of head, weighted and mean that the model supports; "mean"
+        if `layers` is given.
 
-        An empty sentence has a vector of zeros. `normalize_embeddings` scales each vector to length 1. The other
-        arguments are those of `embed`.
+        The vector of an empty sentence is zero. `normalize_embeddings` scales each vector to length 1. The other
+        arguments are the same as for `embed`.
         """
         warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
@@ -361,7 +362,7 @@ class Elmo:
         return vectors[0] if single else vectors
 
     def word_vectors(self, words: Sequence[str]) -> Array:
-        """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""
+        """Return the context-free vectors (n, D) of words: layer 0, which both directions share."""
         return self._embedder.word_vectors(words)
 
     @overload
@@ -373,9 +374,9 @@ class Elmo:
     def context_vectors(
         self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
     ) -> Array | list[Array]:
-        """Return the context layer alone, (T, d) per sentence: what the words around each word are about.
+        """Return the vectors of the context layer, (T, d) per sentence: the topic of the words around each word.
 
-        A row has the length 1 or less, 0 for a word without neighbors. The model needs a context layer.
+        The length of a row is at most 1, and 0 for a word without neighbors. The model needs a context layer.
         """
         words, single = self._read(sentences, split_on_spaces)
         arrays = self._embedder.contexts(words)
@@ -400,23 +401,23 @@ class Elmo:
     ) -> Array | list[Array]:
         """Return one vector for each phrase of a sentence: the mean over a half-open range of words.
 
-        (N, 2D), or (N, L+1, 2D) for layers="all". In "meaning", the context of a phrase is what surrounds it: its
-        own words are not part of it. For a list of sentences with a list of spans each, a list of such arrays.
+        The shape is (N, 2D), or (N, L+1, 2D) for layers="all". With "meaning", the context of a phrase does not
+        include its own words. A list of sentences, with a list of spans for each, gives a list of arrays.
         """
         choice, tokenizer = self._embedder.choose(layers), self._tokenizer(split_on_spaces)
         if not isinstance(spans, Sequence):
             raise InputError(f"spans is {spans!r:.60}; give a list of ranges of words, such as [(2, 4)].")
-        several = bool(spans) and all(_is_list_of_spans(span) for span in spans)
-        several = several or (not spans and not isinstance(sentence, str) and not len(sentence))
-        sentences: Sequence[Any] = sentence if several else [sentence]
+        is_list = bool(spans) and all(_is_list_of_spans(span) for span in spans)
+        is_list = is_list or (not spans and not isinstance(sentence, str) and not len(sentence))
+        sentences: Sequence[Any] = sentence if is_list else [sentence]
         words = [read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences)]
         checked = [
             [read_span(span, len(sentence)) for span in spans_of_sentence]
-            for sentence, spans_of_sentence in zip(words, spans if several else [spans], strict=True)
+            for sentence, spans_of_sentence in zip(words, spans if is_list else [spans], strict=True)
         ]
         self._scripts.check(words)
         arrays = self._embedder.embed_spans(words, checked, choice)
-        return arrays if several else arrays[0]
+        return arrays if is_list else arrays[0]
 
     @overload
     def similarity(  # type: ignore[overload-overlap]
@@ -437,9 +438,10 @@ class Elmo:
     ) -> float | Array:
         """Return the cosine of two words in their sentences, of two sentences, or a matrix of cosines.
 
-        Two strings: mark a word (or phrase) of each with brackets, "I went to the [bank]"; `layers` is "meaning" if
-        the model has a context layer, else "average". Without a mark the sentences are compared by `encode`. Lists
-        of such strings, or vectors (N, S): the cosines (N, M) of all pairs; without `b`, of `a` with itself.
+        For two strings, mark a word (or phrase) in each with brackets, "I went to the [bank]"; by default, `layers`
+        is "meaning" if the model has a context layer, else "average". Sentences without marks are compared by
+        `encode`. Lists of such strings, or vectors (N, S), give the cosines (N, M) of all pairs; without `b`, `a` is
+        compared with itself.
         """
         if isinstance(a, str) and isinstance(b, str):
             return float(cosine(*self._vectors_of([a, b], layers, split_on_spaces)))
@@ -455,21 +457,21 @@ class Elmo:
         return cosines
 
     def _vectors_of(self, sentences: Iterable[str], layers: Layers | None, split_on_spaces: bool) -> Array:
-        """Return the vectors of marked words, or of sentences where none is marked."""
+        """Return the vectors of the marked words, or of the whole sentences if no word is marked."""
         texts = list(sentences)
         if not any(map(_is_marked, texts)):
             words, _ = self._read(texts, split_on_spaces)
             return self._embedder.encode(words, "auto", layers)
         tokenizer = self._tokenizer(split_on_spaces)
-        pointed = [read_pointed(text, None, tokenizer, name="index") for text in texts]
+        targets = [read_target(text, None, tokenizer, name="index") for text in texts]
         choice = self._embedder.choose("auto" if layers is None else layers)
         if choice.layout == "all":
             raise InputError(
                 "similarity compares two vectors; choose 'meaning', 'average', 'top', 'concat' or one layer."
             )
-        words = [words for words, _ in pointed]
+        words = [words for words, _ in targets]
         self._scripts.check(words)
-        arrays = self._embedder.embed_spans(words, [[span] for _, span in pointed], choice)
+        arrays = self._embedder.embed_spans(words, [[span] for _, span in targets], choice)
         return np.concatenate(arrays)
 
     @overload
@@ -481,10 +483,10 @@ class Elmo:
     def score(
         self, sentences: str | Iterable[Sentence], *, split_on_spaces: bool = False
     ) -> SentenceScore | list[SentenceScore]:
-        """Return how well the language model predicted each word, over its whole vocabulary.
+        """Return how well the language model predicts each word, over its whole vocabulary.
 
-        A character-level model scores each token, and a word that has several is listed as its tokens.
-        A string returns one score, a list of sentences a list, in the order given. The model needs its softmax.
+        A character-level model scores tokens, so a word of several tokens is listed as those tokens. A string
+        returns one score, and a list of sentences a list in the same order. The model needs its softmax.
         """
         words, single = self._read(sentences, split_on_spaces)
         scores = self._embedder.score(words)
@@ -501,15 +503,15 @@ class Elmo:
         split_on_spaces: bool = False,
         add_period: bool | None = None,
     ) -> list[Substitute]:
-        """Return the words the language model would put in place of one, best first.
+        """Return the substitutes that the language model predicts for one word, best first.
 
-        Name the word by its index, or mark it with brackets: "I went to the [bank]". Words are ranked by the
-        product of both directions' probabilities, divided by the word's own frequency. `punctuation` and the word
-        itself (`same_word`) are left out unless asked for; `<S>`, `</S>` and `<UNK>` are never offered. For a word
-        of several tokens, in a character-level model, runs of as many tokens are offered. A string without
-        punctuation at its end is taken as if it ended with a period; `add_period` says so for lists of words too.
+        Name the word by its index, or mark it with brackets: "I went to the [bank]". Substitutes are ranked by the
+        product of both directions' probabilities, divided by their frequency. They include punctuation and the word
+        itself only if `punctuation` and `same_word` are true, and never `<S>`, `</S>` and `<UNK>`. In a
+        character-level model, the substitutes of a word have as many tokens as the word. A string without final
+        punctuation is treated as if it ended with a period; `add_period=True` does the same for lists of words.
         """
-        words, (start, end) = read_pointed(sentence, index, self._tokenizer(split_on_spaces), name="index")
+        words, (start, end) = read_target(sentence, index, self._tokenizer(split_on_spaces), name="index")
         reads_characters = self.tokenization.reads_characters
         if end - start > 1 and not reads_characters:
             raise InputError(
@@ -519,7 +521,7 @@ class Elmo:
         add_period = isinstance(sentence, str) if add_period is None else add_period
         period = "。" if reads_characters else "."
         if add_period and not is_punctuation(words[-1]) and period in (self.vocabulary or ()):
-            words = [*words, period]  # people leave it out, but the sentences of the training text end with it
+            words = [*words, period]  # often left out by users, but the sentences of the training text end with it
         self._scripts.check([words])
         tokenized = self.tokenization.read(words)
         ranges = tokenized.ranges()
@@ -529,21 +531,21 @@ class Elmo:
         )  # fmt: skip
 
     def reset_state(self) -> None:
-        """Forget what was read so far, with state="carry"."""
+        """Set the carried state to zero, for models opened with state="carry"."""
         if not self._runtime.carries_state:
             raise InputError("This model keeps no state to reset; open it with state='carry' to keep one.")
         self._runtime.reset_state()
 
     def checkpoint(self) -> Checkpoint:
-        """Return configuration, word lists and weights, ready to be written in any format."""
+        """Return the configuration, word lists and weights, ready to be written in any format."""
         return self._checkpoint
 
     def save_pretrained(
         self, folder: str | Path, *, format: Literal["elmo", "hdf5"] = "elmo", storage: Storage = "float32"
     ) -> None:
-        """Write the model to a folder that from_pretrained opens; "hdf5" is what bilm-tf and AllenNLP read.
+        """Write the model to a folder that from_pretrained opens; "hdf5" is the format of bilm-tf and AllenNLP.
 
-        `storage`: "float32"; "float16", half as large; or "compact", also with the softmax in int8.
+        `storage`: "float32"; "float16", half the size; or "compact", float16 with the softmax in int8.
         """
         if format not in ("elmo", "hdf5"):
             raise CheckpointError(f"format is {format!r}; a model is saved as 'elmo' or 'hdf5'.")
@@ -571,7 +573,7 @@ class Elmo:
         return self.tokenization.tokenizer(on_spaces=on_spaces)
 
     def _read(self, sentences: str | Iterable[Sentence], on_spaces: bool) -> tuple[list[list[str]], bool]:
-        """Return the words of each sentence, and whether it is a single one; warn of an unfamiliar script."""
+        """Return the words of each sentence, and whether the input was one string; warn about unfamiliar scripts."""
         texts = [sentences] if isinstance(sentences, str) else sentences
         words = read_sentences(texts, self._tokenizer(on_spaces))
         self._scripts.check(words)
@@ -587,21 +589,21 @@ def _is_packaged(source: str | Path | None) -> bool:
 
 
 def _cut_windows(sentences: Iterable[list[str]], num_sentences: int, num_words: int) -> Iterator[list[list[str]]]:
-    """Yield the sentences some at a time: `num_sentences`, or fewer that have `num_words` together."""
+    """Yield groups of `num_sentences` sentences, or fewer if these already have `num_words` words."""
     window: list[list[str]] = []
-    missing = num_words
+    remaining_words = num_words
     for words in sentences:
         window.append(words)
-        missing -= len(words)
-        if len(window) == num_sentences or missing <= 0:
+        remaining_words -= len(words)
+        if len(window) == num_sentences or remaining_words <= 0:
             yield window
-            window, missing = [], num_words
+            window, remaining_words = [], num_words
     if window:
         yield window
 
 
 def _is_text(values: Any) -> bool:
-    """Return whether these are sentences, and not vectors."""
+    """Return whether the values are sentences rather than vectors."""
     if hasattr(values, "dtype"):
         return getattr(values.dtype, "kind", "f") in "OSU"
     return not (isinstance(values, Sequence) and len(values) and hasattr(values[0], "dtype"))

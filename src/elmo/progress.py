@@ -1,6 +1,6 @@
-"""Progress of long work on stderr: a bar with rate and remaining time once the work has taken two seconds.
+"""Progress of long tasks on stderr: a bar with rate and remaining time, shown after two seconds.
 
-The bar appears on a terminal and in a notebook (rich draws both); elsewhere a line is printed now and then.
+The bar appears on a terminal and in a notebook (rich draws both); elsewhere a line is printed from time to time.
 """
 
 import importlib.util
@@ -30,7 +30,7 @@ class Advance(Protocol):
 
 
 class StatusBar:
-    """A status line beside a bar, or the same status as a log line now and then; nothing if not `shown`."""
+    """A progress bar with a status, or the status as a log line from time to time; nothing if not `shown`."""
 
     def __init__(self, total: float | None = None, *, shown: bool = True) -> None:
         self._total, self._shown, self._status = total, shown, "starting"
@@ -54,7 +54,7 @@ class StatusBar:
             self._log.join()
 
     def show(self, completed: float, status: str) -> None:
-        """Replace the status; `completed` is counted like `total`."""
+        """Update the status; `completed` has the unit of `total`."""
         self._status = status
         if not self._shown or self._log is not None:
             return
@@ -65,7 +65,7 @@ class StatusBar:
         self._bar.update(self._bar.task_ids[0], completed=completed, status=status)
 
     def say(self, line: str) -> None:
-        """Print a line above the bar, to stay."""
+        """Print a permanent line above the bar."""
         if self._bar is not None:
             self._bar.console.print(line, markup=False, highlight=False)
         else:
@@ -81,7 +81,7 @@ class StatusBar:
 def progress_bar(*, unit: str, num_bytes: int | None, prints: bool = False, shown: bool = True) -> Iterator[Advance]:
     """Show the progress of work that is measured by the bytes of its input; yield the function that reports it.
 
-    `unit` is the plural name of the pieces; `prints` says that results go to stdout as they are computed.
+    `unit` is the plural name of the pieces; `prints` means that results go to stdout as they are computed.
     """
     if not shown:
         yield lambda size, num_pieces=1: None

@@ -15,7 +15,7 @@ from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Source, find_sources
 from elmo.progress import progress_bar
-from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, find_marks, read_pointed
+from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, find_marks, read_target
 from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def read_query(
     if isinstance(sentence, Occurrence):
         return sentence
     tokenizer = (tokenization or Tokenization()).tokenizer(on_spaces=on_spaces)
-    words, (start, end) = read_pointed(sentence, index, tokenizer, name="index")
+    words, (start, end) = read_target(sentence, index, tokenizer, name="index")
     if isinstance(sentence, str):
         text = sentence
         if index is None:

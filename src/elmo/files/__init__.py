@@ -1,1 +1,1 @@
-"""Files in and out: durable writes, sources of text, rows, resumable folders, worker processes. No models here."""
+"""File input and output: durable writes, text sources, rows, resumable folders, worker processes. No models here."""

@@ -1,6 +1,6 @@
-"""Arrays in files, written piece by piece: .npy, members of an .npz, HDF5; and .npy files memory-mapped.
+"""Write arrays to .npy, .npz and HDF5 files piece by piece, and memory-map .npy files.
 
-The number of rows may be known only at the end. Failures to write come as one OSError, in HDF5 too.
+The number of rows need not be known in advance. A failed write raises OSError, for HDF5 too.
 """
 
 import io
@@ -22,7 +22,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 
 def read_npy(path: Path) -> Array:
-    """Map an .npy file; ValueError for any damage, because numpy raises anything for a damaged header."""
+    """Memory-map an .npy file; raise ValueError if it is damaged, because NumPy may then raise any exception."""
     try:
         return cast(Array, np.load(path, mmap_mode="r"))
     except OSError:
@@ -32,7 +32,7 @@ def read_npy(path: Path) -> Array:
 
 
 def write_npy(path: Path, array: Array) -> None:
-    """Write an .npy file, not by numpy's `tofile`, which does not report that the disk is full."""
+    """Write an .npy file without NumPy's `tofile`, which does not report a full disk."""
     content = io.BytesIO()
     np.save(content, array)
     path.write_bytes(content.getbuffer())
@@ -47,26 +47,26 @@ def growing_npy(file: IO[bytes], dtype: str, row_shape: tuple[int, ...]) -> Iter
         header = {"descr": dtype, "fortran_order": False, "shape": (num_rows, *row_shape)}
         np.lib.format.write_array_header_1_0(file, header)
 
-    def add(rows: Array) -> None:
+    def append(rows: Array) -> None:
         nonlocal num_rows
         file.write(np.ascontiguousarray(rows, dtype).tobytes())
         num_rows += len(rows)
 
     write_header()
-    yield add
+    yield append
     file.seek(0)
     write_header()
 
 
 def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
     """Open an array of an .npz file for writing."""
-    # A ZipInfo of its own has a fixed date: the same vectors make the same file.
+    # A new ZipInfo has a fixed date, so the same vectors give the same file.
     return archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
 
 
 @contextmanager
 def open_hdf5_output(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
-    """Yield an HDF5 file, and a function to call now and then that raises the first failure to write it."""
+    """Yield an HDF5 file, and a function, to be called regularly, that raises the first write error."""
     import h5py
 
     with _Hdf5Sink(path, "w+") as sink:
@@ -80,10 +80,10 @@ def open_hdf5_output(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
 
 
 class _Hdf5Sink(io.FileIO):
-    """The file as the HDF5 library sees it: writing never fails.
+    """The file that the HDF5 library writes to; its methods never raise.
 
-    The library crashes the process if it cannot write. The first failure is kept, later writes do nothing, and
-    `check` raises the failure.
+    A write error would make the library crash the process. The first error is stored, later writes do nothing, and
+    `check` raises the error.
     """
 
     failure: BaseException | None = None
@@ -98,7 +98,7 @@ class _Hdf5Sink(io.FileIO):
         try:
             while rest and self.failure is None:
                 rest = rest[super().write(rest) :]
-        except (OSError, KeyboardInterrupt) as error:  # Ctrl-C too must wait until the library is left
+        except (OSError, KeyboardInterrupt) as error:  # Ctrl-C must also wait until the library returns
             self.failure = error
         return num_bytes
 

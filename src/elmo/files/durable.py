@@ -1,7 +1,7 @@
 """Durable writes, checksums and locks: an output is complete or absent, even if the process is killed.
 
 Everything is written under a temporary name in the same folder, synced, then renamed. There are two kinds of
-stores: a folder that is swapped whole (`replacing_folder`: models, tasks), and a folder of parts that grows
+stores: folders that are replaced as a whole (`replacing_folder`: models, tasks), and folders that grow part by part
 (work_folder.py: corpora, vectors). OSErrors are not caught here.
 """
 
@@ -18,13 +18,13 @@ from elmo.errors import InputError
 LOCK = ".lock"  # lock file name for folders with a single writer
 REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
 _REMOVED = ".removed"  # file inside REPLACEMENT that lists the files to delete from the target folder
-_TEMPORARY = re.compile(r"\.(?:(.+)\.)?saving-[0-9a-f-]+")  # the group is the name of the file that is written
+_TEMPORARY = re.compile(r"\.(?:(.+)\.)?saving-[0-9a-f-]+")  # the group is the name of the file being written
 _READ_BYTES = 1 << 20
 
 
 def sha256_of(path: Path, advance: Callable[[int], None] = lambda num_bytes: None) -> str:
     """Return the sha256 of a file; `advance` is called with the number of bytes read."""
-    import hashlib  # here, because OpenSSL loads slowly and help pages need none of it
+    import hashlib  # imported here, because OpenSSL loads slowly and help pages do not need it
 
     digest = hashlib.sha256()
     with path.open("rb") as file:
@@ -42,9 +42,9 @@ def replace_file(path: Path, content: bytes) -> None:
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
-    """Yield the temporary name to write a file or a new folder under; it is renamed to `path` at the end.
+    """Yield a temporary path for a file or a new folder, which is renamed to `path` at the end.
 
-    After a failure nothing of it remains, and an earlier file at `path` is unchanged.
+    After a failure, the temporary file is removed and an earlier file at `path` is unchanged.
     """
     with _temporary_folder(path.parent, path.name) as folder:
         temporary = folder / path.name
@@ -59,9 +59,9 @@ def replacing_folder(folder: Path, names: Collection[str]) -> Iterator[Path]:
     """Atomically replace the files `names` in `folder`. Yields a temporary folder to write them to.
 
     In an existing folder, the files `names` are replaced together (atomically), or removed if they were not
-    written; its other files are kept. The new files first become the subfolder REPLACEMENT, which readers prefer
-    (see `current_folder`), with a single rename. Then they are copied into the folder, and the subfolder is
-    removed. If the process is killed in between, the next one that writes to the folder finishes its work.
+    written; all other files are kept. A single rename first makes the new files the subfolder REPLACEMENT, which
+    readers prefer (see `current_folder`). Then they are copied into the folder, and the subfolder is removed. If the
+    process is killed in between, the next process that writes to the folder finishes the replacement.
     """
     folder = folder.resolve()
     remove_stale(folder.parent, folder.name)
@@ -78,14 +78,14 @@ def replacing_folder(folder: Path, names: Collection[str]) -> Iterator[Path]:
         (temporary / _REMOVED).write_text(json.dumps(removed), encoding="utf-8")
         _sync_all(temporary)
         with _locked(folder):
-            _finish_replacement(folder)  # of a process that was killed
+            _finish_replacement(folder)  # left by a process that was killed
             temporary.rename(folder / REPLACEMENT)
             sync(folder)
             _finish_replacement(folder)
 
 
 def current_folder(folder: Path) -> Path:
-    """Return where the present files of a folder are: in itself, or in a replacement that is not finished yet."""
+    """Return the folder with the current files: `folder` itself, or a replacement that is not finished yet."""
     replacement = folder / REPLACEMENT
     return replacement if replacement.is_dir() else folder
 
@@ -119,13 +119,13 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 @contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Yield the temporary name to write a command's output file under; it is renamed to `path` at the end.
+    """Yield a temporary path for a command's output file, which is renamed to `path` at the end.
 
     Removes stale temporary files. Raises InputError if no file can be written at `path`.
     """
     if path.exists() and not path.is_file():
         raise InputError(f"{path} is not a regular file; give the name of a file to write.")
-    target = path.resolve()  # of a link, the file it points to is replaced
+    target = path.resolve()  # replace the target of a symbolic link, not the link
     check_parent(target)
     remove_stale(target.parent, target.name)
     with atomic_write(target) as temporary:
@@ -133,7 +133,7 @@ def output_file(path: Path) -> Iterator[Path]:
 
 
 def check_parent(path: Path) -> None:
-    """Raise InputError unless the folder that an output goes to exists."""
+    """Raise InputError unless the parent folder of an output exists."""
     parent = path.resolve().parent
     if not parent.is_dir():
         raise InputError(f"The folder {parent} does not exist; create it first to write {path.name} there.")
@@ -141,7 +141,7 @@ def check_parent(path: Path) -> None:
 
 @contextmanager
 def _temporary_folder(parent: Path, name: str) -> Iterator[Path]:
-    """Yield a new folder in `parent`, removed at the end; a lock on it shows that its process is alive."""
+    """Yield a new folder in `parent` and remove it at the end; its lock shows that its process is alive."""
     while True:
         folder = parent / _temporary_name(name)
         try:
@@ -159,7 +159,7 @@ def _temporary_name(name: str) -> str:
 
 
 def remove_stale(folder: Path, name: str | None = None) -> None:
-    """Remove what killed processes left behind in a folder, of all files that they wrote there or of `name` alone."""
+    """Remove the temporary files of killed processes from a folder: all of them, or only those for `name`."""
     for entry in list(folder.iterdir()) if folder.is_dir() else ():
         match = _TEMPORARY.fullmatch(entry.name)
         if match is not None and name in (None, match[1]):
@@ -192,7 +192,7 @@ def _locked(path: Path, *, wait: bool = True) -> Iterator[bool]:
 
 
 def is_leftover(name: str) -> bool:
-    """Return whether a name is that of a temporary file or folder, which is stale if its process was killed."""
+    """Return whether a name belongs to a temporary file or folder, which is stale if its process was killed."""
     return bool(_TEMPORARY.fullmatch(name))
 
 
@@ -200,7 +200,7 @@ def is_vacant(folder: Path, *subfolders: str) -> bool:
     """Return whether a folder is missing, or contains only temporary files, a lock file, or vacant subfolders
     listed in `subfolders`.
 
-    A process that is killed before it wrote its first record leaves such a folder; a new one may start there.
+    A process that is killed before its first record leaves such a folder; a new process may start there.
     """
     if not folder.exists():
         return True
@@ -224,7 +224,7 @@ def _sync_all(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Wait until a file, or the entries of a folder, are on the disk."""
+    """Wait until a file, or the list of a folder's entries, is on disk."""
     is_folder = path.is_dir()
     if is_folder and os.name == "nt":
         return  # Windows cannot sync a folder, and does not need it for a rename

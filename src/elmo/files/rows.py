@@ -1,4 +1,4 @@
-"""Lines of text and Parquet files -> records of named fields with their place: CSV, TSV and JSON lines.
+"""Read the rows of CSV, TSV, JSON Lines and Parquet files as numbered records of named fields.
 
 A row that cannot be read becomes a BrokenRow, so that each caller decides whether to stop or to skip it.
 """
@@ -14,16 +14,16 @@ from typing import Any, TypeAlias
 from elmo.extras import require
 from elmo.files.sources import CONVERT_ADVICE, BrokenRow, Source, report_damage
 
-LONGEST_ROW_BYTES = 16 << 20  # what is tokenized at once must fit into memory several times over
+LONGEST_ROW_BYTES = 16 << 20  # a row is tokenized at once, which takes several times its size in memory
 QUOTING_ADVICE = "a quote that opens a cell must close it, and a quote inside such a cell is written twice"
 _PARQUET_ROWS_AT_ONCE = 256
-# Some programs end a line at these too; JSON escapes the control characters itself.
+# Some programs also end a line at these characters; JSON itself escapes the control characters.
 _LINE_SEPARATORS = {ord(character): f"\\u{ord(character):04x}" for character in "\x85\u2028\u2029"}
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The fields of one row by the name of their column; `number` is that of its first line, or of the row."""
+    """The fields of one row by column name; `number` is the number of the row or of its first line."""
 
     number: int
     fields: dict[str, Any]
@@ -33,7 +33,7 @@ Records: TypeAlias = Iterator[Record | BrokenRow]
 
 
 def to_json(value: Any) -> str:
-    """Return the JSON of a value on one line that every way of splitting lines leaves whole, in readable UTF-8."""
+    """Return a value as one line of JSON in readable UTF-8, without characters that some programs take as line ends."""
     return json.dumps(value, ensure_ascii=False).translate(_LINE_SEPARATORS)
 
 
@@ -41,7 +41,7 @@ def to_json(value: Any) -> str:
 
 
 def read_json_lines(lines: Iterable[str | BrokenRow]) -> Records:
-    """Yield the object of each line that is not blank."""
+    """Yield the JSON object on each non-blank line."""
     for number, line in enumerate(lines, start=1):
         if isinstance(line, BrokenRow):
             yield line
@@ -61,12 +61,12 @@ def read_json_lines(lines: Iterable[str | BrokenRow]) -> Records:
 
 
 def read_cells(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterator[tuple[int, list[str]] | BrokenRow]:
-    """Yield the first line and the cells of each row that is not empty; `lines` have their line ends.
+    """Yield the first line number and the cells of each non-empty row; `lines` include their line ends.
 
-    Tab-separated cells are taken as they are, quotes included. Others may be quoted, and then a quote that is not
-    closed breaks its row, where csv by itself would take the following rows for the rest of the cell.
+    Unless `quoted`, cells are taken literally, quotes included. An unclosed quote makes its row a BrokenRow, whereas
+    the csv module alone would read the following rows as part of the cell.
     """
-    csv.field_size_limit(LONGEST_ROW_BYTES)  # a setting of the whole process, the same in every use
+    csv.field_size_limit(LONGEST_ROW_BYTES)  # global to the process; every caller sets the same value
     rows = csv.reader(
         lines, delimiter=delimiter, quoting=csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE, strict=quoted
     )
@@ -90,9 +90,9 @@ def read_cells(lines: Iterable[str], delimiter: str, *, quoted: bool) -> Iterato
 def open_parquet(
     source: Source, choose: Callable[[Collection[str]], Sequence[str]]
 ) -> Iterator[tuple[Records, Callable[[], int]]]:
-    """Yield the rows of a Parquet file, numbered from 1, and a function that returns how many bytes they take so far.
+    """Yield the rows of a Parquet file, numbered from 1, and a function that estimates the bytes read so far.
 
-    `choose` returns which columns to read, given the names of all.
+    `choose` takes the names of all columns and returns those to read.
     """
     require("pyarrow", "data", source.name)
     parquet = import_module("pyarrow.parquet")

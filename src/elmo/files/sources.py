@@ -1,6 +1,6 @@
-"""Names, patterns and standard input -> files; files, compressed or not -> lines of UTF-8 text with their place.
+"""Find input files by name or pattern, and read files and standard input, compressed or not, as lines of UTF-8.
 
-Only a line feed ends a line: U+2028 and its like are text.
+Only a line feed ends a line; U+2028 and similar characters are text.
 """
 
 import bz2
@@ -27,14 +27,14 @@ Compression = Literal["gz", "xz", "bz2", "zst"]
 STDIN = "-"
 BYTE_ORDER_MARK = "\ufeff"
 CONVERT_ADVICE = "convert the text first, for example with iconv"
-_LIBRARY_ERRORS = ("ArrowException", "ZstdError")  # of damaged data
+_LIBRARY_ERRORS = ("ArrowException", "ZstdError")  # raised for damaged data
 _BUFFER_BYTES = 1 << 20
-_ZSTD_BYTES = 1 << 17  # little, because it may unpack to a thousand times as much
+_ZSTD_BYTES = 1 << 17  # small, because it may decompress to a thousand times its size
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a line or a row is; numbers count from 1."""
+    """The file and the number of a line or row, counted from 1."""
 
     file: str
     line: int
@@ -46,7 +46,7 @@ class Place:
 
 @dataclass(frozen=True)
 class BrokenRow:
-    """A line or a row that cannot be read; `reason` continues a sentence that begins with its place."""
+    """A line or a row that cannot be read; `reason` completes a sentence that begins with its place."""
 
     number: int
     reason: str
@@ -58,7 +58,7 @@ class BrokenRow:
 
 @dataclass(frozen=True)
 class Source:
-    """A file to read: its name as the user wrote it, its path, and its format by its extension."""
+    """An input file: its name as the user wrote it, its path, format and compression."""
 
     name: str
     path: Path
@@ -72,13 +72,13 @@ class Source:
 
     @property
     def unit(self) -> str:
-        """What a row is called in messages: a line of text, or a row of a Parquet file."""
+        """The name of a row in messages: "row" for Parquet files, otherwise "line"."""
         return "row" if self.format == "parquet" else "line"
 
 
 @dataclass(frozen=True)
 class InputFile:
-    """A source, and its size, time and checksum when the work began."""
+    """A source with its size, modification time and checksum at the start of the work."""
 
     source: Source
     num_bytes: int
@@ -87,17 +87,17 @@ class InputFile:
 
     @classmethod
     def of(cls, source: Source) -> "InputFile":
-        """Describe a file by the checksum of all its bytes."""
+        """Return the size, modification time and checksum of a file."""
         stat = source.path.stat()
         return cls(source, stat.st_size, stat.st_mtime_ns, sha256_of(source.path))
 
     def is_changed(self) -> bool:
-        """Return whether the file was written to since."""
+        """Return whether the file has changed since the start of the work."""
         stat = self.source.path.stat()
         return (stat.st_size, stat.st_mtime_ns) != (self.num_bytes, self.modified_nanoseconds)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of a manifest."""
+        """Return the file's entry in a manifest."""
         format = ".".join(filter(None, (self.source.format, self.source.compression)))
         return {"name": self.source.name, "format": format, "num_bytes": self.num_bytes, "sha256": self.sha256}
 
@@ -106,9 +106,9 @@ class InputFile:
 
 
 def find_sources(names: Sequence[str], stdin_copy: Path, *, format: InputFormat | None = None) -> list[Source]:
-    """Return the files that names and patterns mean, in the order given, those of a pattern sorted.
+    """Return the files for names and patterns in the order given; the files of a pattern are sorted.
 
-    `format` is that of all files, by default given by their extensions. Standard input (-) is read from
+    `format` applies to all files; by default it depends on the extension. Standard input (-) is read from
     `stdin_copy`. Raises InputError if a file is missing, cannot be read, or is named twice.
     """
     if not names:
@@ -127,10 +127,10 @@ def find_sources(names: Sequence[str], stdin_copy: Path, *, format: InputFormat 
 
 
 def expand_pattern(name: str) -> Iterable[str]:
-    """Return the files that a name or a pattern such as `texts/*.txt` means, sorted."""
+    """Return the sorted files that match a pattern such as `texts/*.txt`, or the name itself if it is no pattern."""
     if name == STDIN or Path(name).exists() or not glob.has_magic(name):
         return [name]
-    # Path.glob would change how a name is spelled, and accepts no pattern that begins at the root.
+    # Path.glob would change the spelling of names, and does not accept absolute patterns.
     paths = sorted(path for path in glob.glob(name, recursive=True) if Path(path).is_file())  # noqa: PTH207
     if not paths:
         raise InputError(f"No file matches {name!r}.")
@@ -138,7 +138,7 @@ def expand_pattern(name: str) -> Iterable[str]:
 
 
 def describe_file(name: str, format: InputFormat | None = None) -> Source:
-    """Return a file with its format: `format`, or the one of its extension, or plain text."""
+    """Return a file with its format: `format` if given, else the format of its extension, else plain text."""
     path = Path(name)
     if path.is_dir():
         raise InputError(f"{name} is a folder; name the files in it, for example '{path / '*.txt'}'.")
@@ -169,14 +169,14 @@ def check_outside(paths: Iterable[Path], output: Path) -> None:
 
 
 def open_stdin() -> BinaryIO:
-    """Return standard input; InputError if it is closed."""
+    """Return standard input, or raise InputError if it is closed."""
     if sys.stdin is None:
         raise InputError("Standard input is closed; name a file, or leave it open.")
     return sys.stdin.buffer
 
 
 def open_inputs(sources: Iterable[Source]) -> list[InputFile]:
-    """Copy standard input to where its source expects it, and describe all files."""
+    """Copy standard input to the path of its source, and return the description of each file."""
     inputs = []
     for source in sources:
         if source.name == STDIN:
@@ -193,9 +193,9 @@ def open_inputs(sources: Iterable[Source]) -> list[InputFile]:
 
 @contextmanager
 def open_stream(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
-    """Yield the uncompressed bytes, and a function that returns how many bytes of the file were read so far.
+    """Yield the uncompressed stream, and a function that returns how many bytes of the file have been read.
 
-    Standard input is read directly if it was not copied to a file before.
+    Standard input is read directly unless it was copied to a file before.
     """
     if source.name == STDIN and not source.path.is_file():
         yield open_stdin(), lambda: 0
@@ -216,7 +216,7 @@ def _decompress(packed: BinaryIO, compression: Compression | None) -> BinaryIO:
 
 
 class _ZstdReader(io.RawIOBase):
-    """Frames one after another; unlike zstandard's own reader, a truncated one is an error, not an end."""
+    """A reader of consecutive zstd frames; unlike zstandard's own reader, it raises EOFError for a truncated frame."""
 
     def __init__(self, packed: BinaryIO) -> None:
         self._blocks = _unpack_zstd(packed)
@@ -253,7 +253,7 @@ def _unpack_zstd(packed: BinaryIO) -> Iterator[bytes]:
 
 @contextmanager
 def report_damage(source: Source, where: Callable[[], str] = lambda: "") -> Iterator[None]:
-    """Raise InputError for what a truncated or damaged file causes; `where` says how far it was read."""
+    """Raise InputError for the errors of a truncated or damaged file; `where` returns how far it was read."""
     try:
         yield
     except Exception as error:
@@ -267,7 +267,7 @@ def report_damage(source: Source, where: Callable[[], str] = lambda: "") -> Iter
 
 
 def _is_damage(error: Exception) -> bool:
-    """Return whether an error is about what a file holds."""
+    """Return whether an error is due to a file's content."""
     if isinstance(error, OSError):
         return error.errno is None  # otherwise it is a fault of the disk
     names = {error_type.__name__ for error_type in type(error).__mro__}  # no import of optional libraries
@@ -278,7 +278,7 @@ def _is_damage(error: Exception) -> bool:
 
 
 def read_lines(stream: BinaryIO, *, longest: int | None = None) -> Iterator[str | BrokenRow]:
-    """Yield each line without its line end; one that is not UTF-8, or longer than `longest`, as a BrokenRow."""
+    """Yield each line without its line end; a line that is not UTF-8, or longer than `longest`, is a BrokenRow."""
     limit = -1 if longest is None else longest + 1
     for number, content in enumerate(iter(partial(stream.readline, limit), b""), start=1):
         if longest is not None and len(content) > longest and not content.endswith(b"\n"):

@@ -1,6 +1,6 @@
-"""Folders that are written part by part and can be resumed: corpora and folders of vectors.
+"""Resumable folders, which are written part by part: corpora and folders of vectors.
 
-A description states everything that decides the content: settings, versions, inputs. While the folder is written, a
+A description states everything that determines the content: settings, versions, inputs. Until the folder is complete, a
 hidden subfolder holds the description (plan.json) and a record of each finished part (part-*). Finished parts are
 recognized by the hash of the description, so the same call resumes after a kill. The manifest is written last and
 makes the folder complete.
@@ -37,7 +37,7 @@ FileRecords = Mapping[str, Mapping[str, Any]]  # num_bytes and sha256 of each fi
 
 @dataclass(frozen=True)
 class FolderKind:
-    """What one kind of folder is called, and how its own files are recognized."""
+    """The name, the format and the file names of one kind of folder."""
 
     noun: str  # for messages, for example "a prepared corpus"
     format: str
@@ -45,21 +45,21 @@ class FolderKind:
     work: str  # the hidden folder of the work in progress; removed at the end
     repair: str  # what to do about a damaged folder
     file_names: re.Pattern[str]  # names of the files that belong to such a folder
-    shape: Mapping[str, Any]  # of a manifest: everything that is read of it, as in _find_fault
-    list_files: Callable[[dict[str, Any]], FileRecords]  # all files of a manifest
-    derived: frozenset[str] = frozenset()  # names of what is computed from these files, and removed with them
+    shape: Mapping[str, Any]  # of a manifest: the keys that are read, as in _find_fault
+    list_files: Callable[[dict[str, Any]], FileRecords]  # returns all files that a manifest lists
+    derived: frozenset[str] = frozenset()  # files computed from these files and removed with them
 
     def find_inputs(
         self, files: str | Path | Sequence[str | Path], output: Path, *, format: InputFormat | None = None
     ) -> list[Source]:
-        """Return the files that names and patterns mean, as find_sources; InputError if one is inside `output`."""
+        """Return the files for names and patterns, as find_sources does; raise InputError if one is inside `output`."""
         names = [files] if isinstance(files, str | Path) else files
         sources = find_sources([str(name) for name in names], output / self.work / _STDIN_COPY, format=format)
         check_outside((source.path for source in sources if source.name != STDIN), output)
         return sources
 
     def describe(self, inputs: Iterable[InputFile], libraries: Iterable[str], **facts: Any) -> dict[str, Any]:
-        """Return the first part of the manifest: everything that decides the rest."""
+        """Return the first part of the manifest: everything that determines the rest."""
         made_with = {name: importlib.metadata.version(name) for name in libraries}
         return {
             "format": self.format,
@@ -71,7 +71,7 @@ class FolderKind:
 
     @contextmanager
     def locked(self, output: Path) -> Iterator[None]:
-        """Create the folder, refuse one with foreign files, and keep other runs out of it."""
+        """Create and lock the folder; raise InputError if it contains foreign files or another run is writing to it."""
         if output.exists() and not output.is_dir():
             raise InputError(f"{output} is a file; name a folder to write {self.noun} to.")
         if foreign := self._list_foreign(output):
@@ -84,7 +84,7 @@ class FolderKind:
             try:
                 yield
             finally:
-                # Without the work folder, files of an unfinished run would seem foreign.
+                # Without the work folder, the files of an unfinished run would look foreign.
                 has_progress = any(work.glob("part-*")) or any(self._list_entries(output))
                 if (output / MANIFEST).exists() or not has_progress:
                     shutil.rmtree(work, ignore_errors=True)
@@ -116,7 +116,7 @@ class FolderKind:
         return self._is_begun(folder) or (read_json(folder / MANIFEST) or {}).get("format") == self.format
 
     def read_manifest(self, folder: Path) -> dict[str, Any] | None:
-        """Return the manifest of a finished folder, or None; InputError if it is damaged or of another kind."""
+        """Return the manifest of a finished folder, or None; raise InputError if it is damaged or of another kind."""
         path = folder / MANIFEST
         if not path.exists():
             return None
@@ -149,13 +149,13 @@ class FolderKind:
         """Return whether there is work to do; if so, write the plan and remove files that are no longer needed.
 
         Raises InputError if the folder has another description, unless `force` is true or only the inputs of
-        unfinished work changed. A finished folder is written again if a file is missing or has another size.
+        unfinished work changed. A finished folder is written again if a file is missing or has the wrong size.
         """
         work, manifest = output / self.work, None
         if not force:
             manifest = None if self._is_begun(output) else self.read_manifest(output)
-            begun = manifest or read_json(work / _PLAN)
-            differences = [] if begun is None else _find_differences(begun, description)
+            earlier = manifest or read_json(work / _PLAN)
+            differences = [] if earlier is None else _find_differences(earlier, description)
             if differences and (manifest is not None or differences != [_OTHER_INPUTS]):
                 raise InputError(
                     f"{output} holds {self.noun} with other settings or inputs ({'; '.join(differences)}); choose "
@@ -197,7 +197,7 @@ def identify(description: Description) -> str:
 
 
 def _normalize(description: Description) -> dict[str, Any]:
-    """Return what decides the content: inputs by checksum; of our own versions, only that of the format."""
+    """Return everything that determines the content: inputs by checksum, and not the version of this package."""
     made_with = dict(description.get("made_with", {}))
     made_with.pop("modern-elmo", None)
     inputs = [(file["format"], file.get("sha256")) for file in description.get("inputs", ())]
@@ -240,9 +240,9 @@ def run_parts(
 ) -> list[_Record]:
     """Compute the parts that are not finished, and return the records of all parts in order.
 
-    `compute` returns records in any order and reports its progress, to a bar if `progress` is true, or to `progress`.
-    If an input changed in the meantime, the finished parts are removed from the folder `work`, and InputError is
-    raised.
+    `compute` returns records in any order. Its progress is shown by a bar if `progress` is True, or passed to
+    `progress` if that is a function. If an input has changed in the meantime, the finished parts are removed from the
+    folder `work`, and InputError is raised.
     """
     records: dict[int, _Record] = {}
 
@@ -282,7 +282,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def is_count(value: object) -> bool:
-    """Return whether a value of a manifest is a whole number that is not negative."""
+    """Return whether a value of a manifest is a non-negative integer."""
     return type(value) is int and value >= 0
 
 
@@ -291,7 +291,7 @@ def is_file_name(value: object) -> bool:
     return isinstance(value, str) and Path(value).name == value
 
 
-FILE_RECORD = {"num_bytes": is_count, "sha256": str}  # the shape of the record of a file
+FILE_RECORD = {"num_bytes": is_count, "sha256": str}  # the shape of a file's record
 
 
 def optional(shape: Any) -> Callable[[object], bool]:
@@ -300,10 +300,10 @@ def optional(shape: Any) -> Callable[[object], bool]:
 
 
 def _find_fault(value: Any, shape: Any, name: str = "") -> str | None:
-    """Return what makes a value of a manifest invalid, or None.
+    """Return why a value of a manifest is invalid, or None if it is valid.
 
     A shape is a type, a function that returns whether a value is valid, a list with the shape of all items, or a
-    mapping from the keys that are needed to their shapes.
+    mapping from required keys to their shapes.
     """
     if value is _MISSING:
         return f"{name} is missing"
@@ -320,7 +320,7 @@ def _find_fault(value: Any, shape: Any, name: str = "") -> str | None:
 
 
 def record_file(path: Path) -> dict[str, Any]:
-    """Wait until a file is on the disk, and return its record for the manifest."""
+    """Wait until a file is on disk, and return its record for the manifest."""
     sync(path)
     return {"num_bytes": path.stat().st_size, "sha256": sha256_of(path)}
 
@@ -332,7 +332,7 @@ def find_damage(
     checksums: bool = False,
     advance: Callable[[int], None] = lambda num_bytes: None,
 ) -> list[str]:
-    """Return what is wrong with the files of a manifest: missing, of another size, or with another checksum.
+    """Return the faults of the files of a manifest: missing, of the wrong size, or with the wrong checksum.
 
     With `checksums`, every file is read; `advance` is called with the number of bytes read.
     """

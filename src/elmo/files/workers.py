@@ -1,7 +1,7 @@
 """Run function calls in worker subprocesses or on a Ray cluster.
 
-The processes share nothing with this one, not even its main module, so that they start fast, import no torch by
-themselves, and work the same in a script, a notebook or a thread. One that dies is reported with its cause.
+The processes share nothing with this one, not even its main module. They start fast, do not import torch unless a
+call needs it, and work the same in a script, a notebook or a thread. If a process dies, the cause is reported.
 """
 
 import itertools
@@ -28,7 +28,7 @@ Call: TypeAlias = tuple[Callable[..., Any], tuple[Any, ...]]  # (function, args)
 
 logger = logging.getLogger(__name__)
 
-_ATTEMPTS = 3  # at a call whose worker dies
+_ATTEMPTS = 3  # for a call whose worker dies
 _RAY_CONNECTION_SECONDS = 10
 _WORKER_CODE = "import sys; sys.path[:] = sys.argv[1:]; from elmo.files.workers import serve; serve()"
 
@@ -45,9 +45,9 @@ class WorkerDiedError(ElmoError):
 
 
 class Workers:
-    """Up to `num_workers` processes, started on demand for one run. If it is 1, calls run in the current process.
+    """Up to `num_workers` processes, started on demand for one run. One worker means the current process.
 
-    A call whose process dies is repeated by a new one, a few times.
+    If a process dies, a new process repeats its call, a few times at most.
     """
 
     def __init__(self, num_workers: int) -> None:
@@ -58,7 +58,7 @@ class Workers:
         self._is_closed = False
 
     def run(self, calls: Iterable[Call]) -> Generator[Any, None, None]:
-        """Yield the results as they come, in any order; `calls` is consumed lazily, at most `num_workers + 1` ahead."""
+        """Yield the results in order of completion; `calls` is consumed lazily, at most `num_workers + 1` ahead."""
         if self.num_workers == 1:
             for function, arguments in calls:
                 yield function(*arguments)
@@ -110,7 +110,7 @@ class Workers:
 
 
 class _Worker:
-    """One process at the other end of two pipes."""
+    """A worker process, connected by pipes to its stdin and stdout."""
 
     def __init__(self) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process
@@ -119,7 +119,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._stderr,
-            start_new_session=True,  # Ctrl-C reaches this process alone, which then ends its workers
+            start_new_session=True,  # Ctrl-C reaches only this process, which then ends its workers
         )
 
     def work(self, call: Call) -> Any:
@@ -161,17 +161,17 @@ def count_cores() -> int:
 
 
 def serve() -> None:
-    """Run the calls on standard input and write their results, as long as the calling process lives."""
+    """Read calls from standard input and write their results to standard output until the calling process ends."""
     calls: queue.SimpleQueue[Call] = queue.SimpleQueue()
     # Redirect stdout to stderr so that library output cannot corrupt the pickle stream.
-    sent = os.fdopen(os.dup(1), "wb")
+    results = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
     def receive() -> None:
         try:
             while True:
                 calls.put(pickle.load(sys.stdin.buffer))
-        except EOFError:  # the calling process is gone; nobody needs what is computed now
+        except EOFError:  # the calling process has ended; nobody needs the results
             pass
         except Exception:
             traceback.print_exc()
@@ -188,12 +188,12 @@ def serve() -> None:
             error = raised
         except Exception:
             error = RuntimeError(f"a worker process failed:\n{traceback.format_exc()}")
-        pickle.dump((result, error), sent, pickle.HIGHEST_PROTOCOL)
-        sent.flush()
+        pickle.dump((result, error), results, pickle.HIGHEST_PROTOCOL)
+        results.flush()
 
 
 class RayWorkers:
-    """The workers of a Ray cluster that exists at `address`, or of one that is started on this machine.
+    """The workers of the Ray cluster at `address`, or of a cluster that is started on this machine.
 
     Ray restarts a worker that dies, elsewhere if necessary, and repeats its call. All machines must see the files
     of a call under the same names.
@@ -223,7 +223,7 @@ class RayWorkers:
     def run(
         self, calls: Iterable[Call], *, num_workers: int, num_cpus: int, num_gpus: int = 0
     ) -> Generator[Any, None, None]:
-        """Yield the results as they come, in any order; each worker has one call at a time."""
+        """Yield the results in order of completion; each worker has one call at a time."""
         remote = self._ray.remote(_RayWorker).options(
             max_restarts=-1, max_task_retries=_ATTEMPTS, num_cpus=num_cpus, num_gpus=num_gpus
         )
@@ -271,7 +271,7 @@ class _RayWorker:
 def check_cluster(address: str | None) -> None:
     """Raise an error if Ray is missing or the address does not answer.
 
-    Check up front, because `ray.init` can block for minutes.
+    This comes first, because `ray.init` can block for minutes.
     """
     if require("ray", "ray", "The engine ray").is_initialized():
         return

@@ -15,7 +15,7 @@ from elmo.serve.middleware import Metrics
 from elmo.serve.schemas import Text
 from elmo.serve.served import Served
 from elmo.serve.settings import Settings
-from elmo.text.sentence_input import read_pointed
+from elmo.text.sentence_input import read_target
 
 ResultT = TypeVar("ResultT")
 
@@ -51,7 +51,7 @@ class Service:
 
         def read_all() -> list[tuple[list[str], tuple[int, int]]]:
             return [
-                read_pointed(text, index, model.tokenization, name=field.replace("sentence", "index"))
+                read_target(text, index, model.tokenization, name=field.replace("sentence", "index"))
                 for field, text, index in targets
             ]
 

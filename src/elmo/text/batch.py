@@ -1,4 +1,4 @@
-"""Sentences of words -> batches, in which each distinct token occurs once; ids are made when they are asked for.
+"""Sentences of words -> batches, in which each distinct token occurs once. Ids are looked up on demand.
 
 Shape letters, here and everywhere: B sentences, T positions (boundaries included), U distinct tokens,
 C characters, L layers, D dimensions per direction. Masks are True at real positions.
@@ -22,12 +22,12 @@ Mask = npt.NDArray[np.bool_]
 
 # The first two rows of the distinct tokens are the boundaries, in every batch.
 BEGIN_ROW, END_ROW, FIRST_WORD_ROW = 0, 1, 2
-# What names a distinct token: its spelling, the row of a boundary, or the bytes of ids without a spelling.
+# The key of a distinct token: its spelling, the row of a boundary, or the bytes of ids without a spelling.
 Key: TypeAlias = str | int | bytes
 
 
 class TokenIds(NamedTuple):
-    """What a network reads of some tokens: ids of characters (U, C), of words (U,), or both."""
+    """The network's input for U tokens: character ids (U, C), word ids (U,), or both."""
 
     characters: Ids | None
     words: Ids | None
@@ -35,9 +35,9 @@ class TokenIds(NamedTuple):
 
 @dataclass(frozen=True)
 class WordGroups:
-    """Which consecutive tokens of a batch are one word of the caller; boundaries are words of one token."""
+    """The grouping of consecutive tokens into the caller's words; a boundary is a word of one token."""
 
-    num_tokens: Ids  # (N,) of each word, sentence by sentence
+    num_tokens: Ids  # (N,) tokens per word, sentence by sentence
     lengths: Ids  # (B,) words per sentence
 
     @property
@@ -55,11 +55,11 @@ class WordGroups:
 
 @dataclass(frozen=True)
 class CharBatch:
-    """Some sentences, ready for a network. Positions are tokens, which mostly are words."""
+    """A batch of sentences, ready for a network. Each position is a token, which is usually a word."""
 
     keys: Sequence[Key]  # of the U distinct tokens; the first two are the boundaries
     look_up: Callable[[Sequence[Key]], TokenIds]  # keys -> their ids
-    word_index: Ids  # (B, T): the distinct token at each position; undefined where padded
+    word_index: Ids  # (B, T): the distinct token at each position; undefined at padding
     lengths: Ids  # (B,), boundaries included
     order: tuple[int, ...]  # row b is sentence order[b] of the call
     groups: WordGroups | None = None  # None: each word is one token
@@ -81,7 +81,7 @@ def make_mask(lengths: Ids, num_steps: int | None = None) -> Mask:
 
 
 class Indexer:
-    """Converts words into the ids that one model reads: of characters, of whole words, or both."""
+    """Converts words into the input ids of a model: character ids, word ids, or both."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Indexer:
         literal_boundaries: tuple[str, str] | None = None,
         tokenization: Tokenization | None = None,
     ) -> None:
-        """`literal_boundaries`: two words that mean the boundaries wherever they occur in the text."""
+        """`literal_boundaries`: the words that are read as sentence boundaries wherever they occur in the text."""
         self.tokenization = tokenization or Tokenization()
         self.alphabet = alphabet
         self.vocabulary = vocabulary
@@ -104,8 +104,8 @@ class Indexer:
         rows: dict[str, int] = dict(self._fixed_rows)
         keys: list[Key] = [BEGIN_ROW, END_ROW]
         indices: list[int] = []
-        split = [self.tokenization.read(words, whole=self._fixed_rows) for words in sentences]
-        for sentence in split:
+        tokenized = [self.tokenization.read(words, whole=self._fixed_rows) for words in sentences]
+        for sentence in tokenized:
             indices.append(BEGIN_ROW)
             for token in sentence.tokens:
                 row = rows.get(token)
@@ -114,29 +114,29 @@ class Indexer:
                     keys.append(token)
                 indices.append(row)
             indices.append(END_ROW)
-        lengths = np.array([len(sentence.tokens) + 2 for sentence in split], dtype=np.int64)
+        lengths = np.array([len(sentence.tokens) + 2 for sentence in tokenized], dtype=np.int64)
         word_index = np.zeros((len(sentences), lengths.max()), dtype=np.int64)
         word_index[make_mask(lengths)] = indices
         groups = None
-        if any(sentence.num_tokens is not None for sentence in split):
-            counts = [[1, *(sentence.num_tokens or [1] * len(sentence.tokens)), 1] for sentence in split]
+        if any(sentence.num_tokens is not None for sentence in tokenized):
+            counts = [[1, *(sentence.num_tokens or [1] * len(sentence.tokens)), 1] for sentence in tokenized]
             groups = WordGroups(np.concatenate(counts), np.array([len(row) for row in counts]))
         return CharBatch(keys, self.look_up, word_index, lengths, tuple(order or range(len(sentences))), groups)
 
     def look_up(self, keys: Sequence[Key]) -> TokenIds:
         """Return the ids of tokens: spellings, and BEGIN_ROW and END_ROW for the boundaries."""
         words = [key for key in keys if isinstance(key, str)]
-        characters = whole = None
+        character_ids = word_ids = None
         if self.alphabet is not None:
-            characters = _place(keys, self.alphabet.boundaries(), self.alphabet.encode(words))
+            character_ids = _merge_boundaries(keys, self.alphabet.boundaries(), self.alphabet.encode(words))
         if self.vocabulary is not None:
-            cut = [word[: self.max_word_length] for word in words]
-            whole = _place(keys, self.vocabulary.boundaries(), self.vocabulary.encode(cut))
-        return TokenIds(characters, whole)
+            truncated = [word[: self.max_word_length] for word in words]
+            word_ids = _merge_boundaries(keys, self.vocabulary.boundaries(), self.vocabulary.encode(truncated))
+        return TokenIds(character_ids, word_ids)
 
 
-def _place(keys: Sequence[Key], boundaries: Ids, encoded: Ids) -> Ids:
-    """Return the ids of keys in their order: those of the boundaries, and `encoded` for all others."""
+def _merge_boundaries(keys: Sequence[Key], boundaries: Ids, encoded: Ids) -> Ids:
+    """Return the ids of `keys` in order: rows of `boundaries` for boundaries, and of `encoded` for words."""
     is_boundary = np.array([not isinstance(key, str) for key in keys], dtype=bool)
     ids = np.empty((len(keys), *encoded.shape[1:]), dtype=np.int64)
     ids[is_boundary] = boundaries[[key for key in keys if isinstance(key, int)]]

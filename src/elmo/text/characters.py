@@ -1,7 +1,7 @@
-"""Words -> a fixed number of character ids each. Every magic id of every published model is defined here.
+"""Words -> a fixed number of character ids per word. The special ids of all published models are defined here.
 
-Enters: words. Leaves: an integer array, one row per word. Sentence boundaries are separate rows that only
-`boundaries` returns, so that no text of a user can produce one.
+The ids are an integer array with one row per word. Sentence boundaries are separate rows that only `boundaries`
+returns, so that no input text can produce them.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ Ids = npt.NDArray[np.int64]
 
 
 class Utf8Alphabet:
-    """The official models' alphabet: UTF-8 bytes between marks, all shifted by one; 0 marks a padded word."""
+    """The official models' alphabet: UTF-8 bytes between begin and end ids, all shifted by one; 0 is a padded word."""
 
     SHIFT = 1
     BEGIN_SENTENCE = 256 + SHIFT
@@ -63,8 +63,8 @@ class DictionaryAlphabet:
 
     def encode(self, words: Sequence[str]) -> Ids:
         """Return the ids of each word: begin, at most max_characters - 2 code points, end, padding."""
-        find, unknown = self._ids.get, self._ids[self.UNKNOWN]
-        rows = [[find(character, unknown) for character in word[: self.max_characters - 2]] for word in words]
+        get_id, unknown = self._ids.get, self._ids[self.UNKNOWN]
+        rows = [[get_id(character, unknown) for character in word[: self.max_characters - 2]] for word in words]
         return self._wrap(rows)
 
     def boundaries(self) -> Ids:

@@ -1,4 +1,4 @@
-"""Sentences as callers pass them, strings, lists of words or with a [marked] word -> lists of words."""
+"""Sentences as callers pass them (strings, lists of words, strings with a [marked] word) -> lists of words."""
 
 import operator
 import re
@@ -34,7 +34,7 @@ def read_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[
 
 
 def warn_of_single_words(sentences: object, *, stacklevel: int) -> None:
-    """Warn if a list of strings looks like the words of one sentence: each would be a sentence of its own."""
+    """Warn if a list of strings looks like the words of one sentence, because each string is read as a sentence."""
     if not isinstance(sentences, list | tuple) or len(sentences) < 3:
         return
     if all(isinstance(text, str) and text.isalpha() and text.isascii() for text in sentences):
@@ -46,7 +46,7 @@ def warn_of_single_words(sentences: object, *, stacklevel: int) -> None:
 
 
 def check_batch_size(batch_size: object, name: str = "batch_size") -> None:
-    """Raise InputError for a batch size that is not a number of sentences."""
+    """Raise InputError if a batch size is not a positive whole number."""
     if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
         raise InputError(f"{name} is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
 
@@ -69,8 +69,8 @@ def describe_value(value: object) -> str:
 
 
 WordIndex: TypeAlias = int | tuple[int, int]  # one word, or the half-open range of a phrase
-# Pairs of brackets that mark a word. Corner brackets are quotation marks too, so they mark a word only if a single
-# pair of them and no other bracket is there.
+# Pairs of brackets that mark a word. Corner brackets are also quotation marks, so they mark a word only if the
+# sentence has a single pair of them and no other brackets.
 _MARKS = re.compile(r"\[([^\[\]]+)\]|【([^【】]+)】|［([^［］]+)］")
 _CORNER_MARK = re.compile(r"「([^「」]+)」")
 
@@ -82,7 +82,7 @@ def find_marks(sentence: str) -> list[re.Match[str]]:
 
 
 def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[int, int]]:
-    """Return the words without the brackets and the half-open range of the marked ones."""
+    """Return the words of a sentence without its brackets, and the half-open range of the marked words."""
     marks = find_marks(sentence)
     if len(marks) != 1:
         raise InputError(
@@ -97,10 +97,10 @@ def read_marked(sentence: str, tokenizer: Tokenizer) -> tuple[list[str], tuple[i
     return [word.text for word in words], (inside[0], inside[-1] + 1)
 
 
-def read_pointed(
+def read_target(
     sentence: Sentence, index: WordIndex | None, tokenizer: Tokenizer, *, name: str
 ) -> tuple[list[str], tuple[int, int]]:
-    """Return the words and the range of the marked or indexed one; errors call the index `name`."""
+    """Return the words of a sentence and the range of the marked or indexed word; `name` is the index in messages."""
     if index is None and isinstance(sentence, str):
         return read_marked(sentence, tokenizer)
     words = read_sentence(sentence, tokenizer)
@@ -115,7 +115,7 @@ def read_pointed(
 
 
 def read_span(span: Any, num_words: int, *, name: str = "The span") -> tuple[int, int]:
-    """Return the start and the end of a range of words; InputError if it does not lie in the sentence."""
+    """Return the start and end of a range of words, or raise InputError if it is not within the sentence."""
     try:
         start, end = map(operator.index, span)
     except (TypeError, ValueError):

@@ -1,7 +1,7 @@
 """Raw text -> words with their character offsets, or sentences; nothing is normalized, escaped or dropped.
 
-The rules for words follow the Moses tokenizer, whose output the official models were trained on, except where a
-word of today (an address, an emoji) or another script calls for better. sentencex splits sentences.
+The rules for words follow the Moses tokenizer, whose output the official models were trained on, except for web
+addresses, emoji and other scripts, which Moses splits badly. sentencex splits sentences.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Word(NamedTuple):
     end: int
 
 
-# A period after these belongs to them, unless the text ends there.
+# A period after one of these belongs to it, unless the text ends there.
 _ABBREVIATIONS = """
     Mr Mrs Ms Mx Messrs Dr Drs Prof Rev Hon Pres Gov Sen Rep Reps Supt Fr Sr Jr Esq Ph
     Adm Brig Capt Cmdr Col Cpl Gen Lt Maj Pvt Sgt St Mt Ft Ave Blvd Rd Hwy
@@ -35,25 +35,25 @@ _ABBREVIATIONS_BEFORE_NUMBERS = """
     Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec
 """
 
-# Written without spaces, so each letter is a word, unless a model's configuration lists other scripts.
+# Scripts without spaces, in which each letter is a word; a model's configuration can list others.
 DEFAULT_SCRIPTS = ("Han",)
-# The sign that lengthens a vowel is a letter of both kana, and Unicode counts it to neither.
+# The long vowel mark is a letter in both kana, but Unicode assigns it to neither script.
 _MORE_LETTERS = {"Hiragana": r"\x{30FC}", "Katakana": r"\x{30FC}\x{FF70}"}
 _APOSTROPHE = "['’]"
-_SPACE = r"\s\x1C-\x1F"  # with these four separators, exactly what str.isspace says
+_SPACE = r"\s\x1C-\x1F"  # with these four separators, the same as str.isspace
 
 
 def _pattern(scripts: tuple[str, ...]) -> str:
-    """Return the alternatives for one word, tried in this order at the end of the word before.
+    """Return the pattern of one word: alternatives, tried in order from the end of the previous word.
 
-    Each letter of the `scripts` is a word, with the marks that follow it.
+    Each letter of the `scripts` is a word, together with the marks that follow it.
     """
-    alone = "".join(rf"\p{{{script}}}{_MORE_LETTERS.get(script, '')}" for script in scripts)
+    excluded = "".join(rf"\p{{{script}}}{_MORE_LETTERS.get(script, '')}" for script in scripts)
     # Marks and joiners belong to the letter they follow.
     letters = r"\p{L}\p{Nl}\p{M}\x{00AD}\x{200C}\x{200D}"
-    alpha = rf"[[{letters}]&&[^{alone}]]" if alone else f"[{letters}]"
-    alnum = rf"[[{letters}\p{{Nd}}]&&[^{alone}]]" if alone else rf"[{letters}\p{{Nd}}]"
-    # Most words are plain and end at a space or comma: deciding that first doubles the speed.
+    alpha = rf"[[{letters}]&&[^{excluded}]]" if excluded else f"[{letters}]"
+    alnum = rf"[[{letters}\p{{Nd}}]&&[^{excluded}]]" if excluded else rf"[{letters}\p{{Nd}}]"
+    # Most words are plain and end at a space or comma: matching them first doubles the speed.
     plain = rf"{alnum}++(?=[{_SPACE};)!?]|,[{_SPACE}])|,(?=[{_SPACE}])"
 
     # An address ends before the punctuation of its sentence.
@@ -63,7 +63,7 @@ def _pattern(scripts: tuple[str, ...]) -> str:
     # 64 is the standard's limit; without one, text such as a+a+a+... would take quadratic time.
     email = rf"{alnum}(?>[{alnum}._%+-]{{0,63}})@[{alnum}-]++(?:\.[{alnum}-]++)++"
 
-    # don't -> don 't, 1990's -> 1990 's, and as Moses has it, rock'n'roll -> rock 'n'roll.
+    # don't -> don 't, 1990's -> 1990 's, and as in Moses, rock'n'roll -> rock 'n'roll.
     clitic = (
         rf"(?<=[\p{{L}}\p{{M}}]){_APOSTROPHE}(?=\p{{L}})(?:\p{{L}}{_APOSTROPHE}(?=\p{{L}}))?+"
         rf"|(?<=[\p{{Nd}}.)\]\"”%]){_APOSTROPHE}(?=s(?!{alnum}))"
@@ -106,15 +106,15 @@ def _splitter(scripts: tuple[str, ...]) -> Callable[[str], list[tuple[str, tuple
 
 
 def tokenize(text: str, scripts: tuple[str, ...] = DEFAULT_SCRIPTS) -> list[Word]:
-    """Return the words of a text in order; every character that is not whitespace is in exactly one.
+    """Return the words of a text in order; every non-whitespace character is in exactly one word.
 
-    Each letter of the `scripts` (names of Unicode) is a word.
+    Each letter of the `scripts` (Unicode names) is a word.
     """
     split = _splitter(scripts)
     try:
         return [Word(word, start, end) for word, (start, end) in split(text)]
     except UnicodeEncodeError:
-        # Rust strings hold no lone surrogates; a stand-in of the same length keeps the offsets right.
+        # Rust strings cannot hold lone surrogates; a replacement of the same length keeps the offsets right.
         pieces = split(re.sub("[\ud800-\udfff]", "\ufffd", text))
         return [Word(text[start:end], start, end) for _, (start, end) in pieces]
 
@@ -124,7 +124,7 @@ def split_on_spaces(text: str) -> list[Word]:
     return [Word(match[0], *match.span()) for match in re.finditer("[^ ]+", text)]
 
 
-# A blank line or U+2029 ends a paragraph; a single newline may be a mere line wrap, so sentencex decides.
+# A blank line or U+2029 ends a paragraph; a single newline may only wrap a line, so sentencex decides.
 _PARAGRAPH_END = re.compile(r"(?:\r\n?|\n)[^\S\r\n]*(?:\r\n?|\n)\s*|\u2029\s*")
 _LANGUAGE_CODE = re.compile(r"([A-Za-z]{2,3})(?:[-_][A-Za-z0-9]+)*")
 _QUOTES_AND_BRACKETS = re.compile(r"[\"“”„«»()\[\]]")
@@ -132,10 +132,10 @@ _LONGEST_QUOTATION = 1000
 
 
 def split_sentences(text: str, *, language: str = "en") -> list[str]:
-    """Return the sentences of a text, stripped and none empty; no sentence extends over a blank line.
+    """Return the sentences of a text, stripped; no sentence is empty or extends over a blank line.
 
     `language` is a code such as "en", "de" or "pt-BR". A language without rules in sentencex is
-    treated as the nearest one it knows, or else as English. Anything but a code raises InputError.
+    treated as the nearest language it knows, or else as English. Raises InputError if it is not a code.
     """
     code = _LANGUAGE_CODE.fullmatch(language)
     if code is None:
@@ -151,12 +151,12 @@ def split_sentences(text: str, *, language: str = "en") -> list[str]:
 def _split_paragraph(paragraph: str, language: str) -> Iterator[str]:
     from sentencex import segment
 
-    # Rust strings hold no lone surrogates, and sentencex 1.0 panics at some whitespace outside ASCII.
-    # Stand-ins of one character each leave the lengths, which are all that is taken from the result.
+    # Rust strings cannot hold lone surrogates, and sentencex 1.0 panics at some whitespace outside ASCII.
+    # Replacing single characters keeps the lengths, and only the lengths of the result are used.
     safe = re.sub(r"[^\S\n]", " ", re.sub("[\ud800-\udfff]", "\ufffd", paragraph))
     start = 0
     for sentence in segment(language, safe):
-        # A quotation is one sentence to sentencex, so a quote never closed would swallow all the rest.
+        # sentencex does not split quotations, so an unclosed quote would extend over the rest of the text.
         is_long = len(sentence) > _LONGEST_QUOTATION
         for piece in segment(language, _QUOTES_AND_BRACKETS.sub(" ", sentence)) if is_long else [sentence]:
             yield paragraph[start : start + len(piece)]

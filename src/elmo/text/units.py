@@ -1,8 +1,8 @@
-"""Words as callers give them -> the tokens of one model, by its tokenization and its aliases.
+"""The caller's words -> the tokens of a model, according to its tokenization and aliases.
 
-A token is what gets an id: a word, or in scripts without spaces a letter. A word of several tokens has the mean of
-their vectors. Texts are split into words here too, and text in a script that the model has hardly seen gets a
-warning.
+Each token has an id. A token is a word or, in scripts without spaces, a letter. The vector of a word of several
+tokens is the mean of their vectors. This module also splits texts into words, and warns if a text is in a script that
+the model has hardly seen.
 """
 
 import functools
@@ -38,7 +38,7 @@ class Tokenization:
     """How one model splits text into words, and words into tokens."""
 
     def __init__(self, config: TokenizationConfig | None = None, aliases: Mapping[str, str] | None = None) -> None:
-        """`aliases`: tokens that are replaced by others, such as Traditional characters as Simplified ones."""
+        """`aliases`: the replacements of tokens, such as Simplified for Traditional characters."""
         self.config = config or TokenizationConfig()
         self.aliases = dict(aliases or {})
         self._cache: dict[str, tuple[str, ...]] = {}
@@ -53,29 +53,29 @@ class Tokenization:
         return split_on_spaces(text) if self.config.split_on_spaces else tokenize(text, self.config.scripts)
 
     def tokenizer(self, *, on_spaces: bool = False) -> Tokenizer:
-        """Return what splits texts into words: this, or at spaces alone."""
+        """Return the function that splits texts into words: this object, or a function that splits only at spaces."""
         return split_on_spaces if on_spaces else self
 
     def read(self, words: Sequence[str], *, whole: Collection[str] = ()) -> TokenizedSentence:
         """Return the tokens of the words of one sentence; `whole` words are not split."""
         if not self.reads_characters and not self.aliases:
             return TokenizedSentence(list(words))
-        split = [(word,) if word in whole else self._split(word) for word in words]
-        tokens = [token for word in split for token in word]
-        return TokenizedSentence(tokens, None if len(tokens) == len(split) else [len(word) for word in split])
+        pieces = [(word,) if word in whole else self._split(word) for word in words]
+        tokens = [token for word in pieces for token in word]
+        return TokenizedSentence(tokens, None if len(tokens) == len(pieces) else [len(word) for word in pieces])
 
     def count(self, words: Sequence[str]) -> int:
         """Return the number of tokens of some words."""
         return sum(len(self._split(word)) for word in words) if self.reads_characters else len(words)
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Return tokens in a row as they are written: without a space beside a letter of the scripts."""
+        """Return consecutive tokens as text, without spaces before and after letters of the scripts."""
         scripts = () if self.config.split_on_spaces else self.config.scripts
-        written = ""
+        text = ""
         for token in tokens:
-            is_apart = written and script_of(written[-1]) not in scripts and script_of(token[:1]) not in scripts
-            written += f" {token}" if is_apart else token
-        return written
+            needs_space = text and script_of(text[-1]) not in scripts and script_of(token[:1]) not in scripts
+            text += f" {token}" if needs_space else token
+        return text
 
     def _split(self, word: str) -> tuple[str, ...]:
         tokens = self._cache.get(word)
@@ -88,17 +88,17 @@ class Tokenization:
         return tokens
 
     def _replace(self, token: str) -> str:
-        """Return the token that stands for another: its alias, and ASCII for full-width letters."""
+        """Return the replacement of a token: its alias, or ASCII for full-width letters."""
         alias = self.aliases.get(token)
         if alias is not None or not self.reads_characters:
             return token if alias is None else alias
         return token if token.isascii() else token.translate(_FULL_WIDTH)
 
 
-LEAST_SHARE = 0.01  # of the letters of a vocabulary, for a script to count as learned
+LEAST_SHARE = 0.01  # of a vocabulary's letters; a script with a smaller share does not count as learned
 MAX_WORDS = 1000  # examined per text
-# First words of Unicode character names that are not the name of a script.
-_SAME = {"CJK": "Han", "KANGXI": "Han", "FULLWIDTH": "Latin", "HALFWIDTH": "Katakana"}
+# First words of Unicode character names that differ from the name of the script.
+_SCRIPT_NAMES = {"CJK": "Han", "KANGXI": "Han", "FULLWIDTH": "Latin", "HALFWIDTH": "Katakana"}
 
 
 class UnfamiliarScriptWarning(UserWarning):
@@ -111,7 +111,7 @@ def script_of(character: str) -> str | None:
     if not character.isalpha():
         return None
     name = unicodedata.name(character, "").split(" ")[0].split("-")[0]
-    return _SAME.get(name, name.capitalize()) or None
+    return _SCRIPT_NAMES.get(name, name.capitalize()) or None
 
 
 def count_scripts(words: Iterable[str]) -> Counter[str]:
@@ -121,11 +121,11 @@ def count_scripts(words: Iterable[str]) -> Counter[str]:
     return counts  # type: ignore[return-value]
 
 
-SUBSTANTIAL_SHARE = 0.3  # of the words of a text, for a script without spaces to decide its language
+SUBSTANTIAL_SHARE = 0.3  # of a text's words; from this share on, a script without spaces determines its language
 
 
 def main_script(texts: Iterable[str]) -> str | None:
-    """Return the script that says most about the language of some texts; None without letters.
+    """Return the script that best indicates the language of some texts, or None if they have no letters.
 
     In scripts without spaces each letter counts as a word. Such texts often contain names in Latin letters, so a
     share of SUBSTANTIAL_SHARE is enough for them: 我用Python写代码 is Chinese.
@@ -148,7 +148,7 @@ class ScriptWatch:
     """Warns once if more than half of the letters of a text are in scripts that are rare in a vocabulary."""
 
     def __init__(self, vocabulary: Sequence[str] | None, models_by_script: Mapping[str, str]) -> None:
-        """`models_by_script`: the model to use instead for a script."""
+        """`models_by_script`: the model to recommend for each script."""
         self._vocabulary, self._models_by_script = vocabulary, models_by_script
         self._has_warned = False
         self._learned: frozenset[str] | None = None

@@ -61,7 +61,7 @@ class Vocabulary:
 
     @property
     def special_ids(self) -> npt.NDArray[np.int64]:
-        """Return the ids of those of the begin, end and unknown words that are in the list."""
+        """Return the ids of the special words (begin, end, unknown) that are in the list."""
         special = (self.begin, self.end, self.unknown)
         return np.array([self._ids[word] for word in special if word in self._ids], dtype=np.int64)
 
@@ -74,7 +74,7 @@ class Vocabulary:
         return ids
 
     def missing_special_words(self) -> list[str]:
-        """Return those of the begin, end and unknown words that are not in the list."""
+        """Return the special words (begin, end, unknown) that are not in the list."""
         return [word for word in (self.begin, self.end, self.unknown) if word not in self._ids]
 
     def boundaries(self) -> npt.NDArray[np.int64]:
@@ -110,5 +110,5 @@ def parse_lines(content: bytes) -> list[str]:
 
 
 def format_lines(entries: Iterable[str]) -> bytes:
-    """Return one entry per line, in the form that parse_lines reads."""
+    """Return a file with one entry per line, which parse_lines reads."""
     return "".join(f"{entry}\n" for entry in entries).encode("utf-8")
