@@ -1,8 +1,8 @@
 """The text of a part -> its word ids and distinct words -> the word table and the shards of a corpus.
 
-Word ids of a part number its own words from 1, those of a shard the words of the whole corpus; id 0, BOS, precedes
-each sentence. Rows of the word table are word ids: row 0 is BOS and has no bytes, words follow in code point order.
-A shard consists of blocks, the units that a trainer shuffles: whole sentences, about BLOCK_TOKENS tokens.
+Part ids number the words of one part from 1; shard ids number the words of the whole corpus. Id 0, BOS, precedes each
+sentence. A shard id is a row of the word table: row 0 is BOS and has no bytes, and words follow in code point order.
+A shard consists of blocks, which the trainer shuffles: whole sentences, about BLOCK_TOKENS tokens.
 """
 
 import json
@@ -42,7 +42,7 @@ BLOCK_TOKENS = 2048
 
 @dataclass(frozen=True)
 class PartRecord:
-    """Sizes of a finished part; `identity` is a hash of its text and settings."""
+    """The sizes of a finished part; `identity` is the hash of its text and settings."""
 
     identity: str
     number: int
@@ -57,8 +57,8 @@ def part_folder(work: Path, number: int) -> Path:
 
 
 def write_part(part: PartText, settings: PrepareSettings, work: Path, identity: str) -> PartRecord:
-    """Tokenize a part and write its folder, complete or not at all. Runs in worker processes."""
-    # Numbers are assigned in the order of appearance, at the speed of C.
+    """Tokenize a part and write its folder atomically. Runs in worker processes."""
+    # Ids are assigned in order of appearance; this form runs at the speed of C.
     numbers: defaultdict[str, int] = defaultdict(count(1).__next__)
     ids = array("I")
     num_sentences = 0
@@ -96,15 +96,15 @@ def count_words(parts: Iterable[Path]) -> dict[bytes, int]:
 
 
 def choose_vocabulary(counts: Mapping[bytes, int], settings: PrepareSettings) -> list[str]:
-    """Return the vocabulary: the special words, then words by falling frequency, as the sampled softmax expects it.
+    """Return the vocabulary: the special words, then words by falling frequency, as the sampled softmax expects.
 
-    Words of equal frequency follow by code point, so the same text makes the same vocabulary.
+    Words of equal frequency are sorted by code point, so the same text gives the same vocabulary.
     """
     if settings.vocabulary is not None:
         return read_vocabulary(settings.vocabulary)
     size = None if settings.min_count is not None else settings.vocabulary_size or DEFAULT_VOCABULARY_SIZE
     frequent = (word for word in counts if counts[word] >= (settings.min_count or 1))
-    # `size` words are enough, even if some words of the text are spelled like the special ones.
+    # `size` words are enough, even if some words of the text are spelled like special words.
     words = [word.decode() for word in sorted(frequent, key=counts.__getitem__, reverse=True)[:size]]
     ordinary = [word for word in words if word not in SPECIAL_WORDS]
     if not ordinary:
@@ -115,7 +115,7 @@ def choose_vocabulary(counts: Mapping[bytes, int], settings: PrepareSettings) ->
 def write_table(
     counts: Mapping[bytes, int], num_sentences: int, vocabulary: Sequence[str], folder: Path
 ) -> tuple[dict[str, dict[str, Any]], int]:
-    """Write the vocabulary and the word table; also return how many words of the corpus are unknown.
+    """Write the vocabulary and the word table; return the file records and the number of unknown words in the corpus.
 
     BOS gets the vocabulary id of <S>. Words spelled like special words are unknown.
     """
@@ -134,7 +134,7 @@ def write_table(
 
 
 def write_shard(number: int, part: Path, rows: Mapping[bytes, int], folder: Path) -> dict[str, Any]:
-    """Write shard `number` of the corpus in `folder` from the text of a part; return its entry of the manifest."""
+    """Write shard `number` of the corpus in `folder` from the text of a part; return its entry in the manifest."""
     ids, words = _read_part(part)
     row_of_id = np.fromiter(chain([BOS_ID], map(rows.__getitem__, words)), np.uint32, len(words) + 1)
     tokens = row_of_id[ids]

@@ -1,7 +1,7 @@
-"""Text files -> a folder that a trainer reads (prepared.py): parts, one word list, vocabulary, shards, manifest.
+"""Text files -> a folder that the trainer reads (prepared.py): parts, one word list, vocabulary, shards, manifest.
 
-Parts are finished one by one and kept, so the same call resumes where another one was stopped; the manifest is
-written last. The result does not depend on the number of workers. Nothing is trained here.
+Finished parts are kept, so the same call resumes an interrupted one; the manifest is written last. The result does
+not depend on the number of workers. Nothing is trained here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ from elmo.files.sources import InputFile, check_outside, open_inputs
 from elmo.files.work_folder import ProgressCallback, identify, read_records, run_parts
 from elmo.files.workers import Call, Workers, count_cores
 
-_MOST_WORKERS_BY_DEFAULT = 8  # so that all of them together stay below 2 GiB
+_MOST_WORKERS_BY_DEFAULT = 8  # so that all workers together use less than 2 GiB
 
 
 def prepare(
@@ -43,10 +43,10 @@ def prepare(
     """Prepare text for training and return the opened corpus; `elmo prepare` is this function.
 
     `files` are text files or tables, compressed or not, patterns such as `texts/*.txt.xz`, or "-" for standard
-    input; see PrepareSettings for the other options. The same call resumes one that was stopped. A folder that holds
-    this corpus already is opened as it is; another corpus is refused unless `force` is true. `show_progress_bar` may
+    input; see PrepareSettings for the other options. The same call resumes an interrupted one. If the folder already
+    holds this corpus, it is only opened; another corpus is an error unless `force` is true. `show_progress_bar` may
     be a function, which is called with the numbers of words and bytes of each finished part. Raises InputError or
-    ConfigError for what the caller can fix.
+    ConfigError for mistakes that the caller can fix.
     """
     settings = PrepareSettings(
         field=column,
@@ -85,7 +85,7 @@ def _write_parts(
     num_workers: int,
     progress: bool | ProgressCallback,
 ) -> list[PartRecord]:
-    """Tokenize all text that no earlier run has; return the records of all parts in order."""
+    """Tokenize all text that no earlier run has tokenized; return the records of all parts in order."""
     texts = cut_parts([file.source for file in inputs], settings, settings.shard_bytes)
     finished = read_records(work.glob(f"part-*/{parts.RECORD}"), PartRecord, identity)
 
@@ -107,14 +107,14 @@ def _write_corpus(
     if not num_words:
         raise InputError("There are no words in the input; name files that contain text.")
 
-    CORPUS.clear(output)  # what an unfinished run left behind
-    filled = [parts.part_folder(output / CORPUS.work, record.number) for record in records if record.num_words]
-    word_counts = parts.count_words(filled)
+    CORPUS.clear(output)  # files of an unfinished run
+    folders = [parts.part_folder(output / CORPUS.work, record.number) for record in records if record.num_words]
+    word_counts = parts.count_words(folders)
     vocabulary = parts.choose_vocabulary(word_counts, settings)
     files, num_unknown = parts.write_table(word_counts, num_sentences, vocabulary, output)
     (output / SHARDS).mkdir()
     rows = {word: row for row, word in enumerate(word_counts, start=1)}
-    shards = [parts.write_shard(number, part, rows, output) for number, part in enumerate(filled)]
+    shards = [parts.write_shard(number, part, rows, output) for number, part in enumerate(folders)]
     for folder in (output / SHARDS, output):
         sync(folder)
     counts = {

@@ -1,4 +1,4 @@
-"""A prepared corpus, opened: `manifest.json` says what must be there, everything else is memory-mapped."""
+"""Open a prepared corpus: `manifest.json` lists the files that must be there; the others are memory-mapped."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from elmo.text.characters import Ids, Utf8Alphabet
 from elmo.text.vocabulary import parse_lines
 
 SHARDS, VOCABULARY = "shards", "vocabulary.txt"
-# UTF-8 words without separators, their offsets, their counts, their vocabulary ids.
+# UTF-8 words without separators, and their offsets, counts and vocabulary ids.
 BYTES, OFFSETS, TOTALS, TARGETS = "words.bin", "word_offsets.npy", "word_counts.npy", "word_targets.npy"
 BOS_ID = 0  # the id before each sentence
 _COUNTS = (
@@ -26,12 +26,12 @@ _ID_BYTES = 4
 
 
 def tokens_name(number: int) -> str:
-    """Return the name of the file of a shard's word ids inside the corpus folder."""
+    """Return the name, inside the corpus folder, of the file with a shard's word ids."""
     return f"{SHARDS}/{number:05d}.npy"
 
 
 def starts_name(number: int) -> str:
-    """Return the name of the file of a shard's block starts inside the corpus folder."""
+    """Return the name, inside the corpus folder, of the file with a shard's block starts."""
     return f"{SHARDS}/{number:05d}.starts.npy"
 
 
@@ -73,13 +73,13 @@ class WordTable:
         return len(self._offsets) - 1
 
     def words(self, ids: npt.ArrayLike) -> list[str]:
-        """Return the word of each id; that of BOS_ID is empty."""
+        """Return the word of each id; the word of BOS_ID is empty."""
         rows = np.asarray(ids, dtype=np.int64)
         spans = zip(self._offsets[rows].tolist(), self._offsets[rows + 1].tolist(), strict=True)
         return [self._bytes[start:end].tobytes().decode("utf-8") for start, end in spans]
 
     def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
-        """Return the character ids of each word, those of Utf8Alphabet, (n, max_characters); BOS_ID is <S>."""
+        """Return the Utf8Alphabet character ids of each word, (n, max_characters); BOS_ID is <S>."""
         rows = np.asarray(ids, dtype=np.int64)
         starts = self._offsets[rows]
         lengths = np.minimum(self._offsets[rows + 1] - starts, max_characters - 2)
@@ -95,7 +95,7 @@ class WordTable:
 
 
 class PreparedCorpus(WordTable):
-    """Sentences as word ids. BOS_ID stands before each sentence; ids 1 to num_distinct_words are words."""
+    """Sentences as word ids. BOS_ID precedes each sentence; ids 1 to num_distinct_words are words."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
         super().__init__(folder)
@@ -105,7 +105,7 @@ class PreparedCorpus(WordTable):
         self.num_words = counts["num_words"]  # in the text, without BOS ids
         self.num_sentences = counts["num_sentences"]  # each with one BOS id
         self.num_tokens = counts["num_tokens"]  # words and BOS ids: the length of all shards together
-        self.num_distinct_words = counts["num_distinct_words"]  # the word table has one row more, for BOS_ID
+        self.num_distinct_words = counts["num_distinct_words"]  # the word table has one more row, for BOS_ID
         self.num_shards = len(manifest["shards"])
         self.targets: npt.NDArray[np.uint32] = np.load(folder / TARGETS, mmap_mode="r")
         self.word_counts: npt.NDArray[np.int64] = np.load(folder / TOTALS, mmap_mode="r")
@@ -113,7 +113,7 @@ class PreparedCorpus(WordTable):
 
     @classmethod
     def open(cls, folder: str | Path) -> "PreparedCorpus":
-        """Open a folder; InputError if it holds no complete corpus, or a file is missing or damaged.
+        """Open a folder; raise InputError if it holds no complete corpus, or a file is missing or damaged.
 
         The checksum of a shard's text is verified when `read_block` first reads it.
         """
@@ -130,17 +130,17 @@ class PreparedCorpus(WordTable):
         return cls(folder, manifest)
 
     def content_hash(self) -> str:
-        """Return the hash of the content, from the checksums in the manifest."""
+        """Return the hash of the content, computed from the checksums in the manifest."""
         content = {name: self.manifest[name] for name in ("counts", "files", "shards")}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def shard(self, number: int) -> npt.NDArray[np.uint32]:
-        """Return the word ids of a shard, memory-mapped, shape (its tokens,)."""
+        """Return the memory-mapped word ids of a shard, shape (num_tokens,)."""
         shard: npt.NDArray[np.uint32] = np.load(self.folder / tokens_name(number), mmap_mode="r")
         return shard
 
     def read_block(self, shard: int, start: int, stop: int) -> npt.NDArray[np.uint32]:
-        """Read the word ids of a block from the disk, shape (stop - start,).
+        """Read the word ids of a block from disk, shape (stop - start,).
 
         Unlike a memory map, this raises InputError instead of crashing the process if the file is truncated.
         """
@@ -162,7 +162,7 @@ class PreparedCorpus(WordTable):
         return ids
 
     def blocks(self) -> npt.NDArray[np.int64]:
-        """Return the shard, start and stop of each block, shape (n, 3); all start at a BOS id, none is empty."""
+        """Return the shard, start and stop of each block, shape (n, 3); each starts at a BOS id, and none is empty."""
         blocks = []
         for number, record in enumerate(self.manifest["shards"]):
             starts = np.load(self.folder / starts_name(number))

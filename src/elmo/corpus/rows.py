@@ -1,7 +1,7 @@
 """Read input files as rows and group the rows into parts of roughly equal text size.
 
-A row is a text or its words, an id and spans; one that cannot be read is a BrokenRow with its reason. The parts
-depend on the text size alone, not on the number of workers, so they are the same in every run.
+A row is a text or a list of words, with an id and spans; a row that cannot be read is a BrokenRow with a reason. The
+parts depend only on the text size, not on the number of workers, so they are the same in every run.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from elmo.files.sources import (
 )
 from elmo.text.tokenize import split_sentences
 
-CONTENT_COLUMNS = ("text", "sentence", "tokens", "words")  # looked for in this order
+CONTENT_COLUMNS = ("text", "sentence", "tokens", "words")  # the first of these that exists is used
 ID_COLUMN = "id"
 
 
@@ -43,11 +43,11 @@ class Columns:
     language: str | None = None
 
     def find(self, names: Collection[str]) -> tuple[str, str | None]:
-        """Return the columns of the content and of the ids among `names`; ValueError says what is missing."""
+        """Return the content column and the id column among `names`; raise ValueError if a column is missing."""
         candidates = CONTENT_COLUMNS if self.content is None else (self.content,)
         content = next((name for name in candidates if name in names), None)
-        options = (("--column", content), ("--id-column", self.id), ("--spans", self.spans))
-        for option, name in options:
+        columns = (("--column", content), ("--id-column", self.id), ("--spans", self.spans))
+        for option, name in columns:
             if name not in names and (name is not None or option == "--column"):
                 column = " or ".join(map(repr, candidates if name is None else (name,)))
                 listed = ", ".join(map(repr, list(names)[:8])) or "none"
@@ -60,14 +60,14 @@ class Columns:
 class Row:
     """One sentence: a text to be tokenized, or its words."""
 
-    number: int  # of its line or row in the file, from 1
+    number: int  # of the line or row in the file, from 1
     content: str | list[str]
     id: str | None = None
     spans: list[tuple[int, int]] | None = None
 
     @property
     def num_bytes(self) -> int:
-        """The approximate size of its text, the same in every run."""
+        """The approximate size of the text, which is the same in every run."""
         if isinstance(self.content, str):
             return len(self.content.encode()) + 1  # a line end
         return sum(len(word.encode()) + 1 for word in self.content) + 1  # a space after each word, and a line end
@@ -78,13 +78,13 @@ Rows: TypeAlias = Iterator[Row | BrokenRow]
 
 @dataclass(frozen=True)
 class Part:
-    """Consecutive rows of the input, which may be of several files."""
+    """Consecutive rows of the input, possibly from several files."""
 
     number: int
-    first_index: int  # of its rows in the whole input, from 0
+    first_index: int  # index of the first row in the whole input, from 0
     rows: tuple[Row | BrokenRow, ...]
-    num_rows: Mapping[int, int]  # of each file, by its number
-    input_bytes: int  # its share of the input files
+    num_rows: Mapping[int, int]  # of each file, by the number of the file
+    input_bytes: int  # the size of this part in the input files
 
 
 def raise_error(row: BrokenRow, source: Source) -> None:
@@ -99,7 +99,7 @@ def cut_rows(
     *,
     handle_broken: Callable[[BrokenRow, Source], None] = raise_error,
 ) -> Iterator[Part]:
-    """Read all files in order and yield their rows in parts of at least `part_bytes` of text, except for the last.
+    """Read all files in order and yield their rows in parts of at least `part_bytes` of text; the last may be smaller.
 
     `handle_broken` is called for each row that cannot be read.
     """
@@ -129,7 +129,7 @@ def cut_rows(
 
 @contextmanager
 def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable[[], int]]]:
-    """Yield the rows of one file, and a function that returns how many bytes of it were read so far."""
+    """Yield the rows of one file, and a function that returns how many bytes of it have been read."""
     if source.format == "parquet":
 
         def choose(names: Collection[str]) -> list[str]:
@@ -163,6 +163,7 @@ def split_paragraphs(text: str, language: str | None) -> Iterator[str]:
 
 
 def _join_documents(rows: Rows) -> Rows:
+    """Join the lines between blank lines into one row."""
     lines: list[Row] = []
     num_bytes = 0
     for row in itertools.chain(rows, [None]):
@@ -200,7 +201,7 @@ def _report_damage(source: Source, rows: Rows) -> Rows:
 
 
 def _check_columns(source: Source, names: Collection[str], columns: Columns) -> tuple[str, str | None]:
-    """Return the columns of the content and of the ids; InputError if a column is missing."""
+    """Return the content column and the id column; raise InputError if a column is missing."""
     try:
         return columns.find(names)
     except ValueError as error:
@@ -208,7 +209,7 @@ def _check_columns(source: Source, names: Collection[str], columns: Columns) -> 
 
 
 def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
-    # Bytes that are not text come through as surrogates, so that they break only their own row.
+    # Invalid bytes are decoded to surrogates, so that they break only their own row.
     content = iter(partial(stream.readline, LONGEST_ROW_BYTES), b"")
     lines = (line.decode("utf-8", "surrogateescape") for line in content)
     is_tsv = source.format == "tsv"
@@ -239,7 +240,7 @@ def _make_row(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRow:
 
 
 def _read_fields(record: Record, columns: Columns) -> Row:
-    """Return the row. Raises ValueError if the row is invalid."""
+    """Convert a record to a row; raise ValueError if it is invalid."""
     fields = record.fields
     content_name, id_name = columns.find(fields)
     content = "" if fields[content_name] is None else fields[content_name]
@@ -265,7 +266,7 @@ def _read_fields(record: Record, columns: Columns) -> Row:
 
 def _read_spans(value: Any, column: str) -> list[tuple[int, int]]:
     try:
-        ranges = json.loads(value) if isinstance(value, str) else value  # tables of text hold them as JSON
+        ranges = json.loads(value) if isinstance(value, str) else value  # text tables store them as JSON
         spans = [(start, end) for start, end in ranges or []]
         if not isinstance(ranges, list | None) or not all(type(bound) is int for span in spans for bound in span):
             raise ValueError

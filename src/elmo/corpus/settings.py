@@ -1,4 +1,4 @@
-"""How raw text becomes a corpus: frozen, validated settings, and the vocabulary file that they may name."""
+"""The settings for preparing a corpus, frozen and validated, and the vocabulary file that they may name."""
 
 import dataclasses
 import hashlib
@@ -17,7 +17,7 @@ SPECIAL_WORDS = ("<S>", "</S>", "<UNK>")
 
 @dataclass(frozen=True)
 class TextSettings(Settings):
-    """How running text is split into sentences and words."""
+    """The rules that split running text into sentences and words."""
 
     title = "The configuration of the text"
 
@@ -52,7 +52,7 @@ class TextSettings(Settings):
 
     @property
     def tokenization(self) -> TokenizationConfig:
-        """How the words are split, as a model's configuration has it."""
+        """The same rules for splitting words, in the form of a model's configuration."""
         if self.characters:
             return TokenizationConfig("characters", self.characters)
         return TokenizationConfig(split_on_spaces=self.split_on_spaces)
@@ -60,7 +60,7 @@ class TextSettings(Settings):
 
 @dataclass(frozen=True)
 class PrepareSettings(TextSettings):
-    """What decides a prepared corpus, apart from the text itself."""
+    """The settings that determine a prepared corpus, together with its text."""
 
     vocabulary_size: int | None = option(None, "Number of words that the softmax predicts.", above=len(SPECIAL_WORDS))
     min_count: int | None = option(None, "Instead of a size: keep the words that occur at least N times.", above=0)
@@ -72,13 +72,13 @@ class PrepareSettings(TextSettings):
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
         faults = super().faults()
-        deciding = [name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None]
-        if len(deciding) > 1:
-            faults.append(f"{' and '.join(deciding)} were given together; each decides the vocabulary, so choose one")
+        chosen = [name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None]
+        if len(chosen) > 1:
+            faults.append(f"{' and '.join(chosen)} were given together; each decides the vocabulary, so choose one")
         return faults
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of a manifest: defaults filled in, the vocabulary file by its content."""
+        """Return the settings for a manifest: with defaults, and the hash of the vocabulary file."""
         values = dataclasses.asdict(self)
         if not self.characters:
             del values["characters"]  # earlier versions did not have it
@@ -92,8 +92,8 @@ class PrepareSettings(TextSettings):
 
 
 def read_vocabulary(path: Path) -> list[str]:
-    """Read a list of words, one per line; InputError if a special word is missing or a word is repeated."""
-    from elmo.text.vocabulary import Vocabulary, parse_lines  # imports numpy, which the command line does without
+    """Read a list of words, one per line; raise InputError if a special word is missing or a word is repeated."""
+    from elmo.text.vocabulary import Vocabulary, parse_lines  # imports NumPy, which the command line does not need
 
     try:
         words = parse_lines(_read(path))

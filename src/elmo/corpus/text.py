@@ -1,7 +1,7 @@
-"""Files of running text -> parts of about equal size -> sentences -> words, as the settings say.
+"""Files of running text -> parts of about equal size -> sentences -> words, according to the settings.
 
-The same files make the same parts in every run. A part ends where a line or a row ends; where a document is one
-sequence, at the end of a document.
+The same files give the same parts in every run. A part ends at the end of a line or row, or, with split="none", at the
+end of a document.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,24 +20,24 @@ class PartText:
 
     number: int
     texts: tuple[str, ...]
-    input_bytes: int  # its share of the input files
+    input_bytes: int  # the size of this part in the input files
 
 
 def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int = SHARD_BYTES) -> Iterator[PartText]:
-    """Read all sources in order and yield their parts; InputError names the line or row that is broken."""
+    """Read all sources in order and yield their parts; raise InputError for a broken line or row."""
     split: Split = "none" if settings.split == "none" else "lines"
     columns = Columns(settings.field, split=split)
     for part in cut_rows(sources, columns, part_bytes):
         texts = []
         for row in part.rows:
-            assert isinstance(row, Row)  # cut_rows raises the error of any other
+            assert isinstance(row, Row)  # cut_rows raises an error for broken rows
             text = row.content if isinstance(row.content, str) else " ".join(row.content)
             texts.append(text.replace("\r\n", "\n") if "\r" in text else text)
         yield PartText(part.number, tuple(texts), part.input_bytes)
 
 
 def read_sentences(names: Sequence[str], settings: TextSettings, *, stdin_copy: Path) -> Iterator[list[str]]:
-    """Yield the words of every sentence of some files, without preparing them; empty ones are left out."""
+    """Yield the words of every sentence in some files, without preparing a corpus; empty sentences are left out."""
     for part in cut_parts(find_sources(names, stdin_copy), settings):
         for sentence in (sentence for text in part.texts for sentence in cut_sentences(text, settings)):
             if words := cut_words(sentence, settings):

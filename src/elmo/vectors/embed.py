@@ -1,6 +1,6 @@
 """Text files, settings and a model -> a folder of vectors, or one file: `elmo embed` and `elmo encode`.
 
-For a folder, the same call resumes where another one was stopped. The result depends neither on that nor on the
+For a folder, the same call resumes an interrupted one. The result does not depend on interruptions or on the number of
 workers.
 """
 
@@ -49,12 +49,12 @@ def embed_files(
 ) -> Vectors:
     """Write the vectors of files, patterns such as `texts/*.jsonl.gz`, or standard input (-), and open them.
 
-    `num_workers`: processes that compute, by default this one alone, with `model` as it is; `num_threads`: of all
-    workers together. `engine="ray"`: workers of the Ray cluster at `address`, by default one per two of its cores.
-    `on_error`: stop at a broken row, or list it in rejects.jsonl. A folder that holds the result already is opened
-    as it is, or computed again if a file is missing or has another size; other vectors are refused unless `force`
-    is true. `show_progress_bar` may be a function, which is called with the numbers of words and of bytes that each
-    step has done. Raises InputError or ConfigError for what the caller can fix.
+    `num_workers`: the number of processes, by default only this process with `model` itself; `num_threads`: the total
+    of all workers. `engine="ray"`: workers of the Ray cluster at `address`, by default one per two of its cores.
+    `on_error`: stop at a broken row, or list it in rejects.jsonl. If the folder already holds the result, it is only
+    opened, or computed again if a file is missing or has the wrong size; other vectors are an error unless `force`
+    is true. `show_progress_bar` may be a function, which is called with the numbers of words and bytes of each
+    step. Raises InputError or ConfigError for mistakes that the caller can fix.
     """
     settings, output = resolve(settings or VectorSettings(), model), Path(output)
     if on_error not in ("stop", "reject"):
@@ -64,8 +64,8 @@ def embed_files(
             "The parts of a folder are computed independently, so state must be 'zero'; write one file instead, such "
             "as vectors.h5."
         )
-    chosen = Engine(engine, address, num_workers, num_threads)
-    chosen.check()
+    part_engine = Engine(engine, address, num_workers, num_threads)
+    part_engine.check()
     if settings.file_format == "parquet":
         require("pyarrow", "data", "Parquet")
     sources = VECTORS.find_inputs(files, output, format=input_format)
@@ -74,23 +74,23 @@ def embed_files(
         description = _describe(model, inputs, settings)
         if VECTORS.begin(output, description, force=force):
             job = PartJob(output.resolve(), settings, identify(description))
-            _run(job, inputs, description, chosen, model, show_progress_bar, stops=on_error == "stop")
+            _run(job, inputs, description, part_engine, model, show_progress_bar, stops=on_error == "stop")
     return open_folder(output)
 
 
 def columns_of(settings: VectorSettings) -> Columns:
-    """Return how the rows of the input are read."""
+    """Return the columns to read from the input."""
     return Columns(settings.column, settings.id_column, settings.spans, settings.split, settings.language)
 
 
 def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
-    """Return the settings with what "auto" and no layers mean for this model."""
+    """Return the settings with the model's defaults for pooling "auto" and missing layers."""
     pooling: Pooling = "mean"
     if settings.unit == "sentences":
         pooling = model._embedder.choose_pooling(settings.pooling, cast("Layers | None", settings.layers))
     layers = settings.layers
     if layers is None and pooling not in ("head", "weighted"):
-        # Of words, those that separate meanings best.
+        # For words, the layers that distinguish meanings best.
         layers = "average" if settings.unit == "sentences" or model.context is None else "meaning"
     return replace(settings, pooling=pooling, layers=layers)
 
@@ -122,7 +122,7 @@ def _run(
     *,
     stops: bool,
 ) -> None:
-    """Write the parts, the list of rejected rows, and the manifest; `stops`: at a broken row."""
+    """Write the parts, the list of rejected rows, and the manifest; `stops`: raise an error at a broken row."""
     settings, sources = job.settings, [file.source for file in inputs]
     finished = read_part_records(job.output, job.identity)
     num_rows = [0] * len(sources)
@@ -170,9 +170,9 @@ def _run(
 def write_file(
     model: Elmo, rows: Iterable[Row | BrokenRow], path: Path | None, settings: VectorSettings
 ) -> tuple[int, int]:
-    """Write the vectors of rows to one file, whose extension says its format, or as JSON lines to standard output.
+    """Write the vectors of rows to one file, in the format of its extension, or as JSON lines to standard output.
 
-    Return the numbers of rows and words. Raises InputError for a row that cannot be read.
+    Returns the numbers of rows and words. Raises InputError for a row that cannot be read.
     """
     embedder = RowEmbedder(model, settings)
     with _open_output(path, embedder.layout) as add:

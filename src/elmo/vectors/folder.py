@@ -1,4 +1,4 @@
-"""A folder of vectors as a folder of parts that grows: its manifest and the records of its parts."""
+"""The manifest of a folder of vectors and the records of its parts; see files/work_folder.py."""
 
 import json
 import re
@@ -23,12 +23,12 @@ from elmo.vectors.settings import DType, FileFormat, Unit
 REJECTS = "rejects.jsonl"
 INDEX = "index"  # the subfolder that analysis/index.py writes
 _PART_COUNTS = ("number", "first_index", "num_rows", "num_written", "num_words", "num_vectors")
-Reject = dict[str, Any]  # of a broken row: index in the input, number of its line or row in its file, reason
+Reject = dict[str, Any]  # of a broken row: its index in the input, its line or row number in the file, and the reason
 
 
 @dataclass(frozen=True)
 class PartRecord:
-    """What is known of a finished part; `identity` is that of the job."""
+    """The record of a finished part; `identity` is the hash of the job."""
 
     identity: str
     number: int
@@ -48,15 +48,15 @@ class PartRecord:
         return len(self.rejects)
 
     def describe(self) -> dict[str, Any]:
-        """Return the JSON object of a manifest."""
+        """Return the part's entry in a manifest."""
         return {name: getattr(self, name) for name in (*_PART_COUNTS, "files")}
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How much a folder of vectors holds."""
+    """The numbers of rows, words and vectors in a folder."""
 
-    num_rows: int  # of the input
+    num_rows: int  # in the input
     num_written: int
     num_without_span: int  # rows that were not written because no span was chosen
     num_words: int
@@ -68,12 +68,12 @@ COUNTS = [field.name for field in fields(Counts)]
 
 
 def write_part_record(output: Path, record: PartRecord) -> None:
-    """Keep the record of a part, which is finished when its files are in the folder too."""
+    """Write the record of a part, which marks it as finished; its files must already be in the folder."""
     replace_file(output / VECTORS.work / f"{part_stem(record.number)}.json", json.dumps(asdict(record)).encode())
 
 
 def read_part_records(output: Path, identity: str) -> dict[int, PartRecord]:
-    """Return the records of the finished parts of a job whose files are there, by their number."""
+    """Return the records of a job's finished parts whose files exist, by part number."""
     records = read_records((output / VECTORS.work).glob("part-*.json"), PartRecord, identity)
     return {
         number: record

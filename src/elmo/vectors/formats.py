@@ -1,8 +1,8 @@
-"""How rows and their vectors are stored on the disk: blocks of rows are added, so memory does not grow.
+"""The file formats for rows and their vectors; rows are written in blocks, so memory does not grow.
 
-Parts of a folder, of which any row can be read back: npy, memory-mapped files of all vectors and of where those of
-each row begin, and the rows without their vectors as JSON lines; parquet, one row per sentence, its vectors an
-Arrow list of vectors of a fixed size. Single files: .parquet too, .h5, .jsonl, .npz and .npy.
+The parts of a folder give random access to rows. npy: memory-mapped files with all vectors and the offsets of each
+row, and a JSON Lines file with the other fields of the rows. parquet: one row per sentence, whose vectors are an Arrow
+list of fixed-size vectors. Single files can be .parquet, .h5, .jsonl, .npz and .npy.
 """
 
 import json
@@ -29,29 +29,29 @@ Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]  # "vectors", and "scales" for int8
 _OFFSETS, _ROWS = ".offsets.npy", ".rows.jsonl"
 _FIELDS = ("index", "id", "words", "text", "spans")
-_ROW_GROUP_BYTES = 8 << 20  # what is decoded to read one row of a Parquet file
+_ROW_GROUP_BYTES = 8 << 20  # decoded as a whole to read one row of a Parquet file
 
 
 @dataclass(frozen=True)
 class VectorRow:
     """One sentence of the input with its vectors.
 
-    `vectors`: of words as Elmo.embed returns them, (T, 2D) or (L+1, T, 2D); of sentences as Elmo.encode, (2D,) or
-    (L+1, 2D); of spans as Elmo.embed_spans, (N, 2D) or (N, L+1, 2D). Stored int8 is returned as float32, other
-    types as they were stored; where the format allows, the array is a view of the file.
+    `vectors`: for words as returned by Elmo.embed, (T, 2D) or (L+1, T, 2D); for sentences by Elmo.encode, (2D,) or
+    (L+1, 2D); for spans by Elmo.embed_spans, (N, 2D) or (N, L+1, 2D). int8 vectors are returned as float32, other
+    types unchanged; if the format allows it, the array is a view of the file.
     """
 
-    index: int  # of its row in the input, from 0
+    index: int  # of the row in the input, from 0
     id: str | None
     words: list[str]
     spans: list[Span] | None
     vectors: Array
-    text: str | None = None  # as it was in the input; None if words were given
+    text: str | None = None  # the original text; None if the input had words
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The form of all rows of a folder."""
+    """The unit, data type and shape of all vectors in a folder."""
 
     unit: Unit
     dtype: DType
@@ -59,7 +59,7 @@ class Layout:
 
     @property
     def arrays(self) -> dict[str, tuple[str, tuple[int, ...]]]:
-        """The numpy type and the shape of what is stored of each vector: itself and, for int8, its scale."""
+        """The NumPy type and the shape of each stored array, per vector: the vector and, for int8, its scale."""
         dtype = {"float32": "<f4", "float16": "<f2", "int8": "|i1"}[self.dtype]
         stored = {"vectors": (dtype, self.vector_shape)}
         return stored if self.dtype != "int8" else {**stored, "scales": ("<f4", self.vector_shape[:-1])}
@@ -67,9 +67,9 @@ class Layout:
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows of a part, with the vectors of all of them in one array."""
+    """Consecutive rows of a part, with all their vectors in one array."""
 
-    rows: Sequence[dict[str, Any]]  # index, id, words, text if it was given, spans if they were chosen
+    rows: Sequence[dict[str, Any]]  # index, id and words; text and spans if the rows have them
     counts: Sequence[int]  # the number of vectors of each row
     arrays: Arrays  # (sum of counts, *shape in the layout)
 
@@ -78,7 +78,7 @@ Add = Callable[[Block], None]
 
 
 class PartReader(ABC):
-    """The rows of one part; they are read at once without their vectors, and vectors on demand."""
+    """Reads the rows of one part: all rows without vectors at once, and the vectors of a row on demand."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
@@ -100,11 +100,11 @@ class PartReader(ABC):
 
     @abstractmethod
     def _read_arrays(self, position: int) -> Arrays:
-        """Return the arrays of a row as they are stored, (count, *shape)."""
+        """Return the stored arrays of a row, (count, *shape)."""
 
 
 def _restore(stored: Arrays, layout: Layout) -> Array:
-    """Return the vectors of a row as Elmo.embed, encode or embed_spans return them; int8 as float32."""
+    """Return the vectors of a row in the form of Elmo.embed, encode or embed_spans; int8 becomes float32."""
     vectors = stored["vectors"]
     if "scales" in stored:
         vectors = vectors.astype(np.float32) * stored["scales"][..., None]
@@ -114,19 +114,19 @@ def _restore(stored: Arrays, layout: Layout) -> Array:
 
 
 class PartFormat(NamedTuple):
-    """One way to store a part."""
+    """A file format for parts."""
 
     extension: str
     write: Callable[[Path, Layout], AbstractContextManager[Add]]
     read: Callable[[Path, Layout], PartReader]
 
     def path_in(self, folder: Path, number: int) -> Path:
-        """Return the path of a part to write or read; for npy, the common beginning of its files."""
+        """Return the path of a part; for npy, the common prefix of its files."""
         return folder / f"{part_stem(number)}{self.extension}"
 
 
 def part_stem(number: int) -> str:
-    """Return the common beginning of the names of a part's files."""
+    """Return the common prefix of the names of a part's files."""
     return f"part-{number:05d}"
 
 
@@ -181,7 +181,7 @@ class _NpyReader(PartReader):
 
 
 def _map(path: Path) -> Array:
-    try:  # copy-on-write, so that a view of the file is an array like any other
+    try:  # copy-on-write, so that a view of the file is writable like any array
         return np.asarray(np.load(path, mmap_mode="c"))
     except ValueError:  # an empty array cannot be mapped
         return np.asarray(np.load(path))
@@ -191,7 +191,7 @@ def _map(path: Path) -> Array:
 
 
 def _import_pyarrow() -> Any:
-    """Return pyarrow; ConfigError if it is missing."""
+    """Return pyarrow; raise ConfigError if it is missing."""
     require("pyarrow.parquet", "data", "Parquet")
     return require("pyarrow", "data", "Parquet")
 
@@ -252,7 +252,7 @@ class _ParquetReader(PartReader):
         groups = self._file.metadata
         sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
         self._starts = np.cumsum([0, *sizes], dtype=np.int64)
-        self._group: tuple[int, Any] | None = None  # the row group that was read last
+        self._group: tuple[int, Any] | None = None  # the row group read last
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -328,7 +328,7 @@ def _write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
         def add(block: Block) -> None:
             start = 0
             for row, count in zip(block.rows, block.counts, strict=True):
-                # The one vector of a sentence needs no axis of its own.
+                # A sentence has only one vector, so its array has no axis for the number of vectors.
                 vectors = start if layout.unit == "sentences" else slice(start, start + count)
                 for name, array in block.arrays.items():
                     prefix = "" if name == "vectors" else f"{name}/"
@@ -362,7 +362,7 @@ def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
         yield add
         if layout.unit == "sentences":
             write("vectors", np.array(sentences, np.float32).reshape(-1, *layout.vector_shape))
-        else:  # numpy's arrays of text drop a NUL at the end of a word and pad every word to the longest
+        else:  # NumPy's text arrays drop a final NUL and pad every word to the longest
             write("words", np.frombuffer("".join(words).encode(), np.uint8))
 
 

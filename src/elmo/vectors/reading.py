@@ -16,7 +16,7 @@ _PARTS_KEPT_OPEN = 8
 
 
 def open_folder(folder: str | Path) -> "Vectors":
-    """Open a finished vector folder; InputError if it is not one. The public name is elmo.vectors.open."""
+    """Open a finished vector folder; raise InputError if it is not one. The public name is elmo.vectors.open."""
     folder = Path(folder)
     manifest = VECTORS.read_manifest(folder)
     if manifest is None:
@@ -31,22 +31,22 @@ open = open_folder
 
 
 class Vectors(Sequence[VectorRow]):
-    """The rows of a folder, or a slice of them; safe to pickle."""
+    """The rows of a folder, or a slice of them; can be pickled."""
 
     def __init__(self, folder: Path, manifest: dict[str, Any], positions: range | None = None) -> None:
         """`manifest`: the content of manifest.json; `positions`: the rows of the slice, by default all."""
         self.folder, self.manifest = folder, manifest
         self._ends = list(accumulate(part["num_written"] for part in manifest["parts"]))
         self._positions = range(self._ends[-1] if self._ends else 0) if positions is None else positions
-        self._opened: dict[int, PartReader] = {}  # the last one used at the end
+        self._opened: dict[int, PartReader] = {}  # the most recently used part last
 
     @property
     def counts(self) -> Counts:
-        """How many rows, words and vectors the whole folder has."""
+        """The numbers of rows, words and vectors in the whole folder."""
         return Counts(**{name: self.manifest["counts"][name] for name in COUNTS})
 
     def verify(self) -> None:
-        """Read all files and compare their checksums; InputError names what is damaged."""
+        """Read all files and compare their checksums; raise InputError with the damaged files."""
         VECTORS.verify(self.folder, list_files(self.manifest))
 
     def __len__(self) -> int:
@@ -62,7 +62,7 @@ class Vectors(Sequence[VectorRow]):
         return self._read(self._positions[position])
 
     def by_id(self, given_id: str) -> VectorRow:
-        """Return the row with that id; InputError if none or several have it. The first call reads all ids."""
+        """Return the row with an id; raise InputError unless exactly one row has it. The first call reads all ids."""
         positions = [position for position in self._positions_by_id.get(given_id, []) if position in self._positions]
         if len(positions) != 1:
             raise InputError(f"{len(positions)} rows of {self.folder} have the id {given_id!r}; use their positions.")
@@ -84,7 +84,7 @@ class Vectors(Sequence[VectorRow]):
 
     @contextmanager
     def _part(self, number: int) -> Iterator[PartReader]:
-        """Yield a part, opened; InputError if it cannot be read."""
+        """Yield the reader of a part; raise InputError if the part cannot be read."""
         try:
             if (reader := self._opened.pop(number, None)) is None:
                 settings = self.manifest["settings"]
@@ -98,7 +98,7 @@ class Vectors(Sequence[VectorRow]):
             yield reader
         except ElmoError:
             raise
-        except Exception as error:  # which one depends on the format and on the byte that is wrong
+        except Exception as error:  # its type depends on the format and the damaged byte
             raise InputError(
                 f"Part {number} of {self.folder} cannot be read ({first_line(error):.120}); elmo info "
                 f"{self.folder} lists what is damaged."

@@ -1,4 +1,4 @@
-"""What decides the content of a vector folder, apart from the model and the input; not how it is computed."""
+"""The settings that determine the content of a vector folder, together with the model and the input."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -16,7 +16,7 @@ DEFAULT_PART_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class VectorSettings(Settings):
-    """Which vectors, in which form.
+    """The vectors to compute, and their format.
 
     `unit`: one vector per word, per sentence, or per chosen span: the occurrences of `only_words`, or the ranges
     of words that each row lists in the column `spans`. Rows without a span are counted, but not written.
@@ -25,7 +25,7 @@ class VectorSettings(Settings):
     title = "The configuration of the vectors"
 
     unit: Unit = "words"
-    layers: str | int | tuple[float, ...] | None = None  # None: those that the model's own method returns
+    layers: str | int | tuple[float, ...] | None = None  # None: the default of the model's method
     pooling: Pooling = option(
         "auto",
         "Pooling of the word vectors: mean or max over --layers; head, the sentence head of the model; weighted, a "
@@ -62,5 +62,5 @@ class VectorSettings(Settings):
         return faults
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object of a manifest."""
+        """Return the settings for a manifest."""
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}

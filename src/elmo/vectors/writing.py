@@ -1,7 +1,7 @@
 """Parts -> their vectors, their files in the folder and their records.
 
-They are computed by this process, several, or a Ray cluster. The batches depend on the part alone, and the word
-cache is cleared first, so a part has the same numbers whichever process computes it.
+Parts are computed by this process, by several processes, or by a Ray cluster. The batches depend only on the part, and
+the word cache is cleared first, so the vectors of a part do not depend on the process that computes it.
 """
 
 import platform
@@ -31,8 +31,8 @@ from elmo.vectors.folder import VECTORS, PartRecord, Reject, write_part_record
 from elmo.vectors.formats import PART_FORMATS, Arrays, Block, Layout
 from elmo.vectors.settings import DType, VectorSettings
 
-# One core per direction: every matrix multiplication then uses one thread, and its result does not depend on how
-# many workers share the cores.
+# One core per direction: every matrix multiplication then uses one thread, and its result does not depend on the
+# number of workers that share the cores.
 THREADS_PER_WORKER = 2
 _LARGEST_FLOAT16 = float(np.finfo(np.float16).max)
 _MOST_WORDS = 1 << 20  # of a row
@@ -41,7 +41,7 @@ _ROWS_AT_ONCE, _WORDS_AT_ONCE = 1024, 32_768  # bounds the memory of a block's v
 
 @dataclass(frozen=True)
 class PartJob:
-    """What a worker needs apart from the part and the model."""
+    """The data that a worker needs in addition to the part and the model."""
 
     output: Path
     settings: VectorSettings
@@ -50,7 +50,7 @@ class PartJob:
 
 @dataclass(frozen=True)
 class Engine:
-    """Where parts are computed. `num_workers` and `num_threads` are as the caller gave them; None: the default."""
+    """The processes that compute parts. `num_workers` and `num_threads` are the caller's; None means the default."""
 
     name: Literal["local", "ray"] = "local"
     address: str | None = None
@@ -58,7 +58,7 @@ class Engine:
     num_threads: int | None = None
 
     def check(self) -> None:
-        """Raise InputError for contradictions, before any work."""
+        """Raise InputError if the settings contradict each other; called before any work."""
         if self.name not in ("local", "ray"):
             raise InputError(f"The engine {self.name!r} is unknown; choose local or ray.")
         if self.name == "local" and self.address is not None:
@@ -70,7 +70,7 @@ class Engine:
     def run(
         self, parts: Iterator[Part], report: ProgressCallback, job: PartJob, model: Elmo
     ) -> Generator[PartRecord, None, None]:
-        """Write the parts, a few of them ahead, and yield their records in any order."""
+        """Write the parts, a few at a time, and yield their records in any order."""
         on_cpu = _is_on_cpu(model)
         run: Callable[[Iterable[Call]], Generator[PartRecord, None, None]]
         with ExitStack() as stack:
@@ -99,7 +99,7 @@ def _is_on_cpu(model: Elmo) -> bool:
 def share_threads(
     num_workers: int | None, num_threads: int | None, *, num_cores: int | None = None, on_cpu: bool = True
 ) -> tuple[int, int]:
-    """Return the number of workers and of threads per worker, from the requested numbers and the cores."""
+    """Return the numbers of workers and of threads per worker for the requested numbers and the available cores."""
     for name, value in (("--workers", num_workers), ("--threads", num_threads)):
         if value is not None and value < 1:
             raise InputError(f"{name} is {value}; it must be at least 1.")
@@ -143,20 +143,20 @@ def _open_model(folder: Path, precision: str, device: str, num_threads: int) -> 
 
 
 def _write_here(parts: Iterable[Part], report: ProgressCallback, job: PartJob, model: Elmo) -> Iterator[PartRecord]:
-    """Write one part after the other; one is synced to the disk while the next is computed, which saves a tenth."""
+    """Write one part after another; each is synced while the next is computed, which saves a tenth of the time."""
     with ThreadPoolExecutor(1) as finishing:
-        last: Future[PartRecord] | None = None
+        previous: Future[PartRecord] | None = None
         for part in parts:
             computed = compute_part(part, report, job, model)
-            if last is not None:
-                yield last.result()
-            last = finishing.submit(finish_part, job, *computed)
-        if last is not None:
-            yield last.result()
+            if previous is not None:
+                yield previous.result()
+            previous = finishing.submit(finish_part, job, *computed)
+        if previous is not None:
+            yield previous.result()
 
 
 def compute_part(part: Part, report: ProgressCallback, job: PartJob, model: Elmo) -> tuple[Path, PartRecord]:
-    """Write the files of a part to a temporary folder; return it, and the record of the part without its files."""
+    """Write the files of a part to a temporary folder; return the folder and the record of the part without files."""
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=job.output / VECTORS.work))
     try:
         return temporary, _write_files(part, report, job, model, temporary)
@@ -203,7 +203,7 @@ def finish_part(job: PartJob, temporary: Path, record: PartRecord) -> PartRecord
 
 
 class RowEmbedder:
-    """Computes blocks of rows, with resolved settings; counts them and lists the broken ones."""
+    """Computes blocks of rows with resolved settings; counts the rows and lists the broken rows."""
 
     def __init__(self, model: Elmo, settings: VectorSettings) -> None:
         self._model, self._settings = model, settings
@@ -213,7 +213,7 @@ class RowEmbedder:
         self.num_words = self.num_without_span = self.num_written = self.num_vectors = 0
 
     def blocks(self, rows: Iterable[Row | BrokenRow], first_index: int = 0) -> Iterator[Block]:
-        """Yield the rows in order, some at a time; with a carried state one by one."""
+        """Yield the rows in order, in blocks; with a carried state, each block is one row."""
         self._model.clear_cache()
         rows_at_once = _ROWS_AT_ONCE if self._model.state == "zero" else 1
         window: list[dict[str, Any]] = []
@@ -238,7 +238,7 @@ class RowEmbedder:
             yield self._make_block(window)
 
     def _read(self, index: int, row: Row | BrokenRow) -> dict[str, Any]:
-        """Return what a Block has of a row; _RowError says why it is broken."""
+        """Return the fields of a row for a Block; raise _RowError if the row is broken."""
         if isinstance(row, BrokenRow):
             raise _RowError(row.reason)
         settings, words = self._settings, row.content
@@ -257,7 +257,7 @@ class RowEmbedder:
         return fields
 
     def _find_only(self, words: list[str]) -> list[Span]:
-        """Return where the chosen words are, each of which may be several letters in a row."""
+        """Return the spans of the chosen words; a word may be several consecutive letters."""
         if not self._model.tokenization.reads_characters:
             return [(position, position + 1) for position, word in enumerate(words) if word in self._only_words]
         spans = set()
@@ -294,11 +294,11 @@ class RowEmbedder:
 
 
 class _RowError(Exception):
-    """Why a row cannot be embedded."""
+    """A row cannot be embedded; the message is the reason."""
 
 
 def make_layout(model: Elmo, settings: VectorSettings) -> Layout:
-    """Return the form of all rows; InputError if the model does not have the layers."""
+    """Return the layout of all rows; raise InputError if the model does not have the layers."""
     layers = cast(Any, settings.layers)
     is_sentence = settings.unit == "sentences"
     shape = model.sentence_shape(settings.pooling, layers) if is_sentence else model.word_shape(layers)
@@ -306,7 +306,7 @@ def make_layout(model: Elmo, settings: VectorSettings) -> Layout:
 
 
 def store_vectors(vectors: npt.NDArray[np.float32], dtype: DType) -> Arrays:
-    """Return the numbers to store and, for int8, the scale of each vector."""
+    """Return the vectors in the type to store and, for int8, the scale of each vector."""
     if dtype == "float32":
         return {"vectors": np.ascontiguousarray(vectors, dtype=np.float32)}
     if dtype == "float16":
