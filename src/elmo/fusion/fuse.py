@@ -1,6 +1,6 @@
 """A model and a prepared corpus -> the same model with a context layer. Nothing is trained by gradients.
 
-Static vectors come from the corpus or from a file; what words outside their table mean is estimated from layer 0.
+Static vectors come from the corpus or a file; the vectors of words outside their table are estimated from layer 0.
 """
 
 import logging
@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 FREQUENCY = 1e-4  # relative frequency of a word that gets half of the weight
 _RIDGE = 1e-3  # of the mean squared length of layer 0
-_SENTENCES = 20_000  # of the corpus, to find what all sentences share
+_SENTENCES = 20_000  # of the corpus, used to find the directions common to all sentences
 
 
 def fuse(
@@ -58,14 +58,14 @@ def fuse(
     seed: int = 0,
     show_progress_bar: bool = False,
 ) -> Elmo:
-    """Return the model with a context layer, so that it offers layers="meaning" and better sentence vectors.
+    """Return the model with a context layer, which enables layers="meaning" and better sentence vectors.
 
-    The layer is made from a prepared corpus (see elmo prepare) in the model's language; `vectors` are static
-    vectors to use instead of the corpus's own: a text file of GloVe or word2vec, or made before. `dim` (256) and
-    `counting_window` (8) are for the corpus's own. The language model stays as it is. `window`, `focus`, `decay`
-    and the shares are settings of the layer, see ContextConfig; a word of the relative `frequency` counts half as
-    much as a rare one. Character-level models want a wider window, no decay and a higher frequency. An older
-    context layer is replaced.
+    The layer is built from a prepared corpus (see elmo prepare) in the model's language. By default, static vectors
+    are computed from the corpus, with `dim` (256) dimensions and a `counting_window` of 8 words; `vectors` are used
+    instead: a GloVe or word2vec text file, or StaticVectors. The language model does not change. `window`, `focus`,
+    `decay` and the shares are settings of the layer, see ContextConfig; a word with the relative `frequency` has
+    half the weight of a rare word. Character-level models need a wider window, no decay and a higher frequency. An
+    existing context layer is replaced.
     """
     if not 0 < frequency <= 1:
         raise ConfigError(f"frequency is {frequency}; it must be above 0 and at most 1.")
@@ -89,9 +89,9 @@ def fuse(
 
 
 def _make_layer(model: Elmo, static: StaticVectors, frequency: float, **settings: float) -> ContextLayer:
-    """Return the layer with everything but the directions that all sentences share.
+    """Return the layer without the common directions of sentences.
 
-    As context, the rarest word has the weight 1, and a word of the relative `frequency` half of that.
+    The weight of the rarest word in a context is 1, and that of a word with the relative `frequency` is half of it.
     """
     num_words, dim = static.vectors.shape
     quantized, scales = quantize_rows(static.vectors)
@@ -99,7 +99,7 @@ def _make_layer(model: Elmo, static: StaticVectors, frequency: float, **settings
     weights /= weights.max()  # in a small corpus all words are frequent
     encoded = model.word_vectors(static.forms)
     unknown_map, bias = fit_map(encoded, static.vectors)
-    # Dimensions that vary much would rule the sentence vectors, so all are brought to the same spread.
+    # Dimensions with a large variance would dominate the sentence vectors, so all are scaled to the same variance.
     spread = static.vectors.std(axis=0)
     scale = 1 / np.maximum(spread, 1e-3 * max(float(spread.mean()), np.finfo(np.float32).tiny))
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -118,8 +118,8 @@ def _make_layer(model: Elmo, static: StaticVectors, frequency: float, **settings
 
 
 def find_common_directions(model: Elmo, layer: ContextLayer, corpus: PreparedCorpus, seed: int) -> ContextLayer:
-    """Add the first singular directions of the vectors of some sentences of the corpus."""
-    # Of few dimensions few can be spared.
+    """Add the first singular directions of the vectors of sampled sentences of the corpus."""
+    # If there are few dimensions, fewer are removed.
     num_components = min(ContextConfig.num_components, layer.config.dim // 16, layer.word_dim // 16)
     table = StaticTable(layer, model.word_vectors, model.tokenization)
     sentences = [sentence for sentence in _draw_sentences(corpus, seed) if sentence]
@@ -141,7 +141,7 @@ def _first_directions(vectors: npt.NDArray[np.float64], num_directions: int) -> 
 
 
 def _draw_sentences(corpus: PreparedCorpus, seed: int) -> Iterator[list[str]]:
-    """Yield about _SENTENCES sentences of blocks drawn by the seed."""
+    """Yield about _SENTENCES sentences from randomly drawn blocks."""
     blocks = corpus.blocks().tolist()
     random.Random(seed).shuffle(blocks)
     num_drawn = 0
@@ -155,7 +155,7 @@ def _draw_sentences(corpus: PreparedCorpus, seed: int) -> Iterator[list[str]]:
 
 
 def fit_map(encoded: Float32, vectors: Float32) -> tuple[Float32, Float32]:
-    """Fit vectors (V, d) by a linear map of layer 0 (V, D), by ridge regression; return the map and the bias."""
+    """Fit a linear map from layer 0 (V, D) to vectors (V, d) by ridge regression; return the map and the bias."""
     inputs, targets = encoded.astype(np.float64), vectors.astype(np.float64)
     center, target_center = inputs.mean(axis=0), targets.mean(axis=0)
     centered = inputs - center

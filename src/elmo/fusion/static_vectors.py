@@ -1,6 +1,6 @@
 """Static word vectors, computed from a prepared corpus or read from a file.
 
-From a corpus: co-occurrences of words are counted, and a truncated SVD reduces their positive pointwise mutual
+To compute them, the co-occurrences of words are counted, and a truncated SVD reduces their positive pointwise mutual
 information. The corpus is streamed; memory is bounded by the number of pairs that are kept.
 """
 
@@ -19,10 +19,10 @@ from elmo.fusion.word_vectors import read_word_vectors
 from elmo.progress import progress_bar
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
-_MOST_PAIRS = 150_000_000  # 8 bytes each, 32 in the last sum; beyond this, the rarest are dropped
+_MOST_PAIRS = 150_000_000  # 8 bytes each, 32 in the final sum; if there are more, the rarest are dropped
 _PAIRS_AT_ONCE = 1 << 20  # in float64
 _NO_ROW = -1
-_CONTEXT_EXPONENT = 0.75  # frequent contexts count a little less, as in word2vec's negative sampling
+_CONTEXT_EXPONENT = 0.75  # gives frequent contexts less weight, as in word2vec's negative sampling
 _SINGULAR_VALUE_EXPONENT = 0.5
 _POWER_ITERATIONS = 3
 
@@ -31,10 +31,10 @@ _POWER_ITERATIONS = 3
 class WordCounts:
     """The most frequent words of a corpus, one row per word, the most frequent first."""
 
-    words: tuple[str, ...]  # the key of each row: the word itself, or in lower case
-    forms: tuple[str, ...]  # the most frequent spelling of each
+    words: tuple[str, ...]  # the key of each row: the word, in lower case if spellings are merged
+    forms: tuple[str, ...]  # the most frequent spelling of each word
     counts: npt.NDArray[np.int64]
-    num_words: int  # of the corpus
+    num_words: int  # in the corpus
     row_of_id: npt.NDArray[np.int32]  # of each word id of the corpus; -1 for words without a row
 
 
@@ -43,7 +43,7 @@ class StaticVectors:
     """Words, the most frequent first, with their relative frequencies (V,) and vectors (V, d) of length 1."""
 
     words: tuple[str, ...]
-    forms: tuple[str, ...]  # how each is spelled most often; equal to `words` if those are not in lower case
+    forms: tuple[str, ...]  # the most frequent spelling of each word; equal to `words` unless those are in lower case
     frequencies: npt.NDArray[np.float64]
     vectors: npt.NDArray[np.float32]
     lowercase: bool
@@ -59,7 +59,7 @@ def make_static_vectors(
     seed: int = 0,
     show_progress_bar: bool = False,
 ) -> StaticVectors:
-    """Compute vectors of the most frequent words of a corpus; takes minutes for a hundred million words.
+    """Compute vectors of the most frequent words of a corpus; this takes minutes for a hundred million words.
 
     Words without co-occurrences get zero vectors.
     """
@@ -106,23 +106,23 @@ def write_static_vectors(vectors: StaticVectors, path: Path) -> None:
 
 
 def count_words(corpus: PreparedCorpus, *, num_words: int, lowercase: bool = True) -> WordCounts:
-    """Return the `num_words` most frequent words of a corpus; with `lowercase`, spellings are counted together."""
+    """Return the `num_words` most frequent words of a corpus; `lowercase` merges their spellings."""
     counts = np.array(corpus.word_counts, dtype=np.int64)
     counts[BOS_ID] = 0
     keys, key_of_id, form_ids = _group_spellings(corpus, counts, lowercase)
     totals = np.bincount(key_of_id, weights=counts, minlength=len(keys)).astype(np.int64)
-    chosen = np.argsort(-totals, kind="stable")[:num_words]
-    chosen = chosen[totals[chosen] > 0]
-    if len(chosen) < 2:
-        raise InputError(f"{corpus.folder} has {len(chosen)} distinct words; static vectors need more text.")
+    frequent = np.argsort(-totals, kind="stable")[:num_words]
+    frequent = frequent[totals[frequent] > 0]
+    if len(frequent) < 2:
+        raise InputError(f"{corpus.folder} has {len(frequent)} distinct words; static vectors need more text.")
     row_of_key = np.full(len(keys), _NO_ROW, dtype=np.int32)
-    row_of_key[chosen] = np.arange(len(chosen), dtype=np.int32)
+    row_of_key[frequent] = np.arange(len(frequent), dtype=np.int32)
     row_of_id = row_of_key[key_of_id]
     row_of_id[BOS_ID] = _NO_ROW
     return WordCounts(
-        tuple(keys[number] for number in chosen),
-        tuple(corpus.words(form_ids[chosen])),
-        totals[chosen],
+        tuple(keys[number] for number in frequent),
+        tuple(corpus.words(form_ids[frequent])),
+        totals[frequent],
         corpus.num_words,
         row_of_id,
     )
@@ -131,7 +131,7 @@ def count_words(corpus: PreparedCorpus, *, num_words: int, lowercase: bool = Tru
 def count_pairs(corpus: PreparedCorpus, words: WordCounts, *, window: int = 8, show_progress_bar: bool = False) -> Any:
     """Return the co-occurrence counts of words within `window` of each other in a sentence.
 
-    The result is a symmetric, sparse float32 matrix (V, V). A pair at distance d counts 1/d.
+    The result is a symmetric, sparse float32 matrix (V, V). A pair at distance d has the weight 1/d.
     """
     import scipy.sparse
 
@@ -172,16 +172,16 @@ def _count_shard(
 
     sentences = np.cumsum(ids == BOS_ID, dtype=np.int32)
     rows = row_of_id[ids]
-    firsts, seconds, shares = [], [], []
+    firsts, seconds, pair_weights = [], [], []
     for distance in range(1, window + 1):
         first, second = rows[:-distance], rows[distance:]
         is_pair = (first >= 0) & (second >= 0) & (sentences[:-distance] == sentences[distance:])
         first, second = first[is_pair], second[is_pair]
         firsts.append(np.minimum(first, second))
         seconds.append(np.maximum(first, second))
-        shares.append(np.full(len(first), 1 / distance, dtype=np.float32))
+        pair_weights.append(np.full(len(first), 1 / distance, dtype=np.float32))
     pairs = (np.concatenate(firsts), np.concatenate(seconds))
-    return scipy.sparse.coo_matrix((np.concatenate(shares), pairs), shape=shape).tocsr()
+    return scipy.sparse.coo_matrix((np.concatenate(pair_weights), pairs), shape=shape).tocsr()
 
 
 def _weigh(pairs: Any) -> Any:
@@ -191,7 +191,7 @@ def _weigh(pairs: Any) -> Any:
     log_sums, log_contexts = np.log(sums), np.log(contexts / contexts.sum())
     for start in range(0, pairs.nnz, _PAIRS_AT_ONCE):
         chunk = slice(start, min(start + _PAIRS_AT_ONCE, pairs.nnz))
-        sizes = np.diff(np.clip(pairs.indptr, chunk.start, chunk.stop))  # number of pairs of each row in this chunk
+        sizes = np.diff(np.clip(pairs.indptr, chunk.start, chunk.stop))  # the number of pairs per row in this chunk
         information = np.log(pairs.data[chunk].astype(np.float64))
         information -= np.repeat(log_sums, sizes)
         information -= log_contexts[pairs.indices[chunk]]

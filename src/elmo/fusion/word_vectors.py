@@ -1,4 +1,4 @@
-"""Word vectors in text files, as GloVe and word2vec write them."""
+"""Read word vectors in the text formats of GloVe and word2vec."""
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -24,10 +24,10 @@ def open_word_vectors(path: Path) -> Iterator[BinaryIO]:
 
 
 def read_word_vectors(path: Path, words: Collection[str]) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the vectors of those `words` that the file contains.
+    """Return the vectors of `words` that the file contains.
 
-    The first line says how many dimensions all vectors have; it is the header of word2vec files, or a word. Words
-    may contain spaces, as in some GloVe files.
+    The number of dimensions comes from the first line, which is a word2vec header or the first vector. Words may
+    contain spaces, as in some GloVe files.
     """
     wanted, dim = frozenset(words), 0
     vectors: dict[str, npt.NDArray[np.float32]] = {}

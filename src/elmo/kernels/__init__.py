@@ -1,5 +1,5 @@
-"""Compiled inner loops over NumPy arrays, each with a NumPy twin in the same module.
+"""Compiled inner loops over NumPy arrays, each with a NumPy version in the same module.
 
-The C sources are in csrc/; library.py opens what was built from them. The twins are what tests compare the library
-with, and what runs where nothing was compiled.
+The C sources are in csrc/; library.py opens the library built from them. Tests compare the library with the NumPy
+versions, which also run if nothing was compiled.
 """

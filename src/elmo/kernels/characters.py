@@ -1,7 +1,8 @@
 """Character ids of words -> their features or vectors: convolutions with max-pooling, highways, projection.
 
-The library has a table of the products of every character with every place of every filter; a window is then a sum
-of its rows. NumPy, and alphabets too large for a table, multiply windows of character vectors.
+The library uses a table with the product of every character and every position of every filter, so that the result
+for a window is a sum of table rows. Without the library, or if the alphabet is too large for a table, windows of
+character vectors are multiplied in NumPy.
 """
 
 import ctypes
@@ -26,30 +27,30 @@ from elmo.kernels.matrix import Array, PackedMatrix, pack_matrix
 Ids = npt.NDArray[np.int64]
 Linear: TypeAlias = tuple[Array, Array]  # weight (O, I) and bias (O,)
 
-# A larger table (alphabets of thousands of characters) would take longer to read than to multiply.
+# Reading a larger table (alphabets of thousands of characters) would take longer than multiplying.
 LARGEST_TABLE_BYTES = 2**25
-# Values that NumPy makes at once: they should stay in the cache until they are used.
+# Values that NumPy computes at once: they should stay in the cache until they are used.
 VALUES_AT_ONCE = 2**21
 
 
 @dataclass(frozen=True)
 class CharWeights:
-    """A character network: A characters, F features of all filters together."""
+    """The weights of a character network with A characters, and F features from all filters."""
 
     embedding: Array  # (A, d)
     filters: Sequence[Array]  # (channels, d, width) each
     bias: Array  # (F,)
     is_tanh: bool
-    highways: Sequence[Linear]  # a highway's transform stands above its gate: (2F, F) and (2F,)
+    highways: Sequence[Linear]  # the rows of a highway's transform, then of its gate: (2F, F) and (2F,)
     projection: Linear | None  # (D, F) and (D,)
 
 
-# (U, C) -> (U, D); `single_threaded` keeps the library's helper thread out of it.
+# (char_ids (U, C), single_threaded) -> (U, D); if single-threaded, the library's helper thread is not used.
 EncodeCharacters: TypeAlias = Callable[[Ids, bool], Array]
 
 
 def pack_characters(weights: CharWeights, *, int8: bool) -> EncodeCharacters:
-    """Lay out a character network for the library as far as it goes, else for NumPy."""
+    """Pack a character network for the library if it supports the network, else for NumPy."""
     library = find_library()
     sizes = [weight.shape for weight in weights.filters]
     if library is None or len(weights.highways) > MAX_HIGHWAYS or not fits_table(len(weights.embedding), sizes):
@@ -58,19 +59,19 @@ def pack_characters(weights: CharWeights, *, int8: bool) -> EncodeCharacters:
 
 
 def fits_table(num_characters: int, filters: Sequence[Sequence[int]]) -> bool:
-    """Return whether a table of this alphabet and filters of shape (channels, d, width) is worth its size."""
+    """Return whether the table of an alphabet and filters of shape (channels, d, width) is small enough to be fast."""
     return 4 * num_characters * sum(channels * width for channels, _, width in filters) <= LARGEST_TABLE_BYTES
 
 
 def count_before_padding(char_ids: Ids) -> Ids:
-    """Return how many ids of each word (U, C) come before those at its end that are all the same, (U,)."""
+    """Return the number of ids of each word (U, C) before the run of equal ids at its end, (U,)."""
     differs = (char_ids != char_ids[:, -1:])[:, ::-1]
     positions = char_ids.shape[1] - differs.argmax(axis=1)
     return np.where(differs.any(axis=1), positions, 0)
 
 
 class CharNetwork:
-    """A character network in NumPy; its products are the library's where there is one."""
+    """A character network in NumPy; if there is a library, it computes the matrix products."""
 
     def __init__(self, weights: CharWeights, *, int8: bool) -> None:
         self._embedding, self._is_tanh = weights.embedding, weights.is_tanh
@@ -84,7 +85,7 @@ class CharNetwork:
         self._num_features = len(weights.bias)
 
     def __call__(self, char_ids: Ids, single_threaded: bool = True) -> Array:
-        """(U, C) -> (U, D)."""
+        """Encode words: character ids (U, C) -> vectors (U, D)."""
         check_ids(char_ids, len(self._embedding))
         features = self._pool(char_ids)
         features = np.tanh(features) if self._is_tanh else np.maximum(features, 0)
@@ -95,20 +96,20 @@ class CharNetwork:
         return features if self._project is None else self._project(features)
 
     def _pool(self, char_ids: Ids) -> Array:
-        """Return the maximum of each filter over a word, (U, F); short words first, which have few windows."""
+        """Return the maximum of each filter over a word, (U, F); words of similar length are computed together."""
         num_used = count_before_padding(char_ids)
         features = np.empty((len(char_ids), self._num_features), dtype=np.float32)
         order = np.argsort(num_used, kind="stable")
         start = 0
         while start < len(order):
-            at_once = max(1, VALUES_AT_ONCE // (self._num_features * (int(num_used[order[start]]) + 2)))
-            rows = order[start : start + at_once]
+            words_at_once = max(1, VALUES_AT_ONCE // (self._num_features * (int(num_used[order[start]]) + 2)))
+            rows = order[start : start + words_at_once]
             features[rows] = self._pool_windows(char_ids[rows], int(num_used[rows[-1]]) + 1)
             start += len(rows)
         return features
 
     def _pool_windows(self, char_ids: Ids, num_starts: int) -> Array:
-        """The maximum over windows that start at the first `num_starts` places; the rest are like the last one."""
+        """Return the maximum over windows at the first `num_starts` positions; later windows equal the last one."""
         num_words, num_characters = char_ids.shape
         num_starts = min(num_starts, num_characters)
         ids = np.pad(char_ids, ((0, 0), (0, self._width)))[:, : num_starts + self._width - 1]
@@ -117,7 +118,7 @@ class CharNetwork:
         values = self._convolve(windows).reshape(num_words, num_starts, -1)
         first = 0
         for width, channels in self._shapes:
-            # A window that reaches past the end of the ids is none.
+            # Exclude windows that extend beyond the end of the ids.
             values[:, num_characters - width + 1 :, first : first + channels] = -np.inf
             first += channels
         pooled: Array = values.max(axis=1)
@@ -125,7 +126,7 @@ class CharNetwork:
 
 
 def _pass_highway(multiply: Callable[[Array], Array], rows: Array) -> None:
-    """y = g · relu(transform) + (1 - g) · x in place, for rows (U, F)."""
+    """Compute y = g · relu(transform) + (1 - g) · x in place, for rows (U, F)."""
     product = multiply(rows)
     transformed, gate = product[:, : rows.shape[1]], product[:, rows.shape[1] :]
     np.maximum(transformed, 0, out=transformed)
@@ -137,7 +138,7 @@ def _pass_highway(multiply: Callable[[Array], Array], rows: Array) -> None:
 
 
 def check_ids(char_ids: Ids, alphabet_size: int) -> None:
-    """Raise KernelError for an id that is no row of the alphabet."""
+    """Raise KernelError if an id is outside the alphabet."""
     if char_ids.size and not 0 <= char_ids.min() <= char_ids.max() < alphabet_size:
         raise KernelError(f"Character ids must lie between 0 and {alphabet_size - 1}.")
 
@@ -145,13 +146,13 @@ def check_ids(char_ids: Ids, alphabet_size: int) -> None:
 def make_table(embedding: Array, filters: Sequence[Array]) -> Array:
     """Return the products of an alphabet (A, d) with filters (channels, d, width): one row per character."""
     columns = [weight.transpose(1, 2, 0).reshape(weight.shape[1], -1) for weight in filters]  # (d, width·channels)
-    # In float64, so that no number of threads changes a bit of the table.
+    # In float64, so that the bits of the table do not depend on the number of threads.
     table = embedding.astype(np.float64) @ np.concatenate(columns, axis=1).astype(np.float64)
     return table.astype(np.float32)
 
 
 class CharTable:
-    """A table laid out for the library, and the bias (F,) of its filters of shape (channels, d, width)."""
+    """A table in the library's layout, and the bias (F,) of its filters of shape (channels, d, width)."""
 
     def __init__(self, table: Array, bias: Array, filters: Sequence[Sequence[int]]) -> None:
         self.table, self.bias = np.ascontiguousarray(table), np.ascontiguousarray(bias)
@@ -162,7 +163,7 @@ class CharTable:
         address_of(self.bias, "bias", np.float32, (int(self._channels.sum()),))
 
     def describe(self, num_characters: int) -> CharTableStruct:
-        """Return the struct for words of so many characters."""
+        """Return the struct for words of `num_characters` ids."""
         if num_characters < self._widths.max():
             raise KernelError(f"{num_characters} ids per word are fewer than the widest filter takes.")
         return CharTableStruct(
@@ -172,7 +173,7 @@ class CharTable:
 
 
 class CompiledCharNetwork:
-    """A character network in one call of the library."""
+    """A character network that runs in a single library call."""
 
     def __init__(self, library: Library, weights: CharWeights, *, int8: bool) -> None:
         self._library = library
@@ -185,7 +186,7 @@ class CompiledCharNetwork:
         self._structs: dict[int, WordEncoderStruct] = {}  # by the number of characters per word
 
     def __call__(self, char_ids: Ids, single_threaded: bool = True) -> Array:
-        """(U, C) -> (U, D)."""
+        """Encode words: character ids (U, C) -> vectors (U, D)."""
         num_words, num_characters = char_ids.shape
         address = address_of(char_ids, "char_ids", np.int64, (num_words, num_characters))
         struct = self._structs.get(num_characters)

@@ -1,7 +1,7 @@
 """Find the compiled library, choose its variant for this processor, and declare its functions for ctypes.
 
-ELMO_KERNELS: "auto" (the default), "off" for NumPy, or one variant by name. ctypes releases the interpreter's lock
-during every call. The library keeps no state but one helper thread, see csrc/helper.c.
+ELMO_KERNELS: "auto" (the default), "off" for NumPy, or the name of a variant. ctypes releases the GIL during every
+call. The only state of the library is a helper thread, see csrc/helper.c.
 """
 
 import ctypes
@@ -50,7 +50,7 @@ _SIGNATURES: dict[str, tuple[type[Any] | None, list[type[Any]]]] = {
 
 
 def struct_fields(field_type: type[Any], names: str) -> list[tuple[str, type[Any]]]:
-    """Return the fields of one type of a struct."""
+    """Return fields of a struct that have the same type."""
     return [(name, field_type) for name in names.split()]
 
 
@@ -116,10 +116,10 @@ class WordEncoderStruct(ctypes.Structure):
 
 
 class Library:
-    """The functions of one variant."""
+    """The functions of one variant of the library."""
 
     def __init__(self, opened: ctypes.CDLL, variant: str, variants: tuple[str, ...]) -> None:
-        self.variant, self.variants = variant, variants  # all that this processor runs, the fastest first
+        self.variant, self.variants = variant, variants  # the variants that this processor supports, the fastest first
         self._scratch = threading.local()
         for name, (result, arguments) in _SIGNATURES.items():
             function = getattr(opened, f"elmo_{name}_{variant}")
@@ -137,12 +137,12 @@ class Library:
             """Return a function of _SIGNATURES."""
 
     def run_with_scratch(self, function: Callable[..., int], *arguments: Any) -> int:
-        """Call a function whose last arguments are scratch memory and its size, again if it asks for more."""
-        result = function(*arguments, *self.scratch(0))  # above 0: the bytes that it needs
+        """Call a function whose last arguments are scratch memory and its size; if it needs more, call it again."""
+        result = function(*arguments, *self.scratch(0))  # if positive, the number of bytes that it needs
         return function(*arguments, *self.scratch(result)) if result > 0 else result
 
     def scratch(self, num_bytes: int) -> tuple[int, int]:
-        """Return the address and the size, at least as asked for, of memory for this thread until its next call."""
+        """Return the address and size of at least `num_bytes` of memory, which this thread has until its next call."""
         memory: tuple[int, int, npt.NDArray[np.uint8]] | None = getattr(self._scratch, "memory", None)
         if memory is None or memory[1] < num_bytes:
             array = np.empty(num_bytes + 64, dtype=np.uint8)
@@ -151,11 +151,11 @@ class Library:
 
 
 class KernelError(ElmoError):
-    """An array that a kernel cannot take: of another type or shape, or not contiguous."""
+    """An array has the wrong type or shape for a kernel, or is not contiguous."""
 
 
 def address_of(array: npt.NDArray[Any], name: str, dtype: type[Any], shape: tuple[int, ...]) -> int:
-    """Return the address of an array after checking what the library relies on."""
+    """Return the address of an array after checking its type, shape and layout."""
     if array.dtype != dtype or array.shape != shape or not array.flags.c_contiguous:
         raise KernelError(
             f"{name} is {array.dtype} of shape {array.shape}; a C-contiguous array of {np.dtype(dtype)} and shape "
@@ -165,7 +165,7 @@ def address_of(array: npt.NDArray[Any], name: str, dtype: type[Any], shape: tupl
 
 
 def align(array: npt.NDArray[ScalarT]) -> npt.NDArray[ScalarT]:
-    """Return a contiguous copy that starts at a line of the cache, so that no line is read twice."""
+    """Return a contiguous copy aligned to a cache line, so that no line is read twice."""
     memory = np.empty(array.nbytes + 64, dtype=np.uint8)
     start = -memory.ctypes.data % 64
     aligned = memory[start : start + array.nbytes].view(array.dtype).reshape(array.shape)
@@ -175,19 +175,19 @@ def align(array: npt.NDArray[ScalarT]) -> npt.NDArray[ScalarT]:
 
 @dataclass(frozen=True)
 class Kernels:
-    """The library to use, or why there is none."""
+    """The library to use, or None with the reason."""
 
     library: Library | None
     reason: str
 
 
 def find_kernels() -> Kernels:
-    """Return the library for this processor as ELMO_KERNELS asks for it."""
+    """Return the library variant that ELMO_KERNELS selects for this processor."""
     return _open(os.environ.get(VARIABLE) or "auto")
 
 
 def find_library() -> Library | None:
-    """Return the library for this processor, or None where everything runs on NumPy."""
+    """Return the library for this processor, or None if everything runs in NumPy."""
     return find_kernels().library
 
 
@@ -199,12 +199,12 @@ def _open(requested: str) -> Kernels:
         return Kernels(None, f"{VARIABLE} is off")
     try:
         opened = ctypes.CDLL(str(_PATH))
-        if opened.elmo_abi() != _ABI or not _is_of_these_sources(opened):
+        if opened.elmo_abi() != _ABI or not _is_current(opened):
             raise OSError("it was built from other sources; install the package again")
         variants = _list_variants(opened)
     except (OSError, AttributeError) as error:
-        missing = "they were not built, because the installation found no C compiler"
-        reason = f"{error}" if _PATH.exists() else missing
+        not_built = "they were not built, because the installation found no C compiler"
+        reason = f"{error}" if _PATH.exists() else not_built
         logger.warning("The compiled kernels are not available (%s); NumPy is used, which is slower.", reason)
         return Kernels(None, reason)
     variant = variants[0] if requested == "auto" else requested
@@ -216,14 +216,14 @@ def _open(requested: str) -> Kernels:
 
 
 def _list_variants(opened: ctypes.CDLL) -> tuple[str, ...]:
-    """Return the variants that this processor runs, the fastest first."""
+    """Return the variants that this processor supports, the fastest first."""
     opened.elmo_variant.restype, opened.elmo_variant.argtypes = ctypes.c_char_p, [_int]
     names = (opened.elmo_variant(number) for number in range(len(VARIANTS)))
     return tuple(name.decode() for name in names if name is not None)
 
 
-def _is_of_these_sources(opened: ctypes.CDLL) -> bool:
-    """Return whether the library was compiled from the sources beside it, where there are any."""
+def _is_current(opened: ctypes.CDLL) -> bool:
+    """Return whether the library was compiled from the sources in this package, if they are installed."""
     if not _SOURCES.is_dir():
         return True
     opened.elmo_source_hash.restype = ctypes.c_char_p

@@ -1,6 +1,6 @@
-"""LSTM layers over packed rows: all layers and steps, and the mix of layers, of both directions in one call.
+"""LSTM layers over packed rows: one call runs all layers and steps of both directions, and mixes the layers.
 
-Packed rows are words step by step, without padding: of all sentences the first word, then the second, and so on.
+Packed rows are words ordered by step, without padding: the first words of all sentences, the second words, and so on.
 """
 
 import ctypes
@@ -25,15 +25,15 @@ from elmo.kernels.matrix import Array, NumpyMatrix, PackedMatrix
 
 Indices = npt.NDArray[np.int64]
 
-# The gates of this many values are made at once: they should stay in the cache until they are used.
+# The number of gate values computed at once: they should stay in the cache until they are used.
 GATE_VALUES_AT_ONCE = 2**21
-# The first layer's gates of all distinct words of a window are kept while it is run: at most 64 MB.
+# The first layer's gates for all distinct words of a window are kept while the window runs: at most 64 MB.
 _FIRST_GATE_VALUES = 2**24
 
 
 @dataclass(frozen=True)
 class LayerWeights:
-    """One layer: gates in the order i, f, g, o; the bias contains all that is added to the gates."""
+    """The weights of one layer, with gates in the order i, f, g, o; the bias includes the forget bias."""
 
     input_weight: Array  # (4H, D)
     state_weight: Array  # (4H, D)
@@ -45,22 +45,22 @@ class LayerWeights:
 
 @dataclass(frozen=True)
 class LstmState:
-    """Where the layers of a direction, or of both, stand, row by row: hidden (..., B, D) and cell (..., B, H)."""
+    """The LSTM states of one or both directions, one per layer and row: hidden (..., B, D) and cell (..., B, H)."""
 
     hidden: Array
     cell: Array
 
     @property
     def num_rows(self) -> int:
-        """B."""
+        """The number of rows, B."""
         return int(self.hidden.shape[-2])
 
-    def rows(self, which: slice | Indices) -> "LstmState":
-        """Return some rows, in the order asked for."""
-        return LstmState(self.hidden[..., which, :], self.cell[..., which, :])
+    def rows(self, indices: slice | Indices) -> "LstmState":
+        """Return the rows with the given indices, in that order."""
+        return LstmState(self.hidden[..., indices, :], self.cell[..., indices, :])
 
     def join(self, other: "LstmState") -> "LstmState":
-        """Return the rows of both, these first."""
+        """Return these rows followed by the rows of `other`."""
         return LstmState(
             np.concatenate([self.hidden, other.hidden], axis=-2), np.concatenate([self.cell, other.cell], axis=-2)
         )
@@ -68,9 +68,10 @@ class LstmState:
 
 @dataclass(frozen=True)
 class Window:
-    """What one direction runs over: packed rows `words[sources]` (N, D) in steps of `counts` rows, never rising.
+    """The input and output of one direction: packed rows `words[sources]` (N, D), in steps of `counts` rows.
 
-    Row i's mixes by `weights` (K, L+1) of its word and of each layer go to `result[targets[i]]`, (·, K, D).
+    The counts never increase. The mixes of row i, weighted sums of its word vector and its layers with the `weights`
+    (K, L+1), are written to `result[targets[i]]`, (·, K, D).
     """
 
     words: Array
@@ -82,7 +83,7 @@ class Window:
 
 
 def pack_stack(layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> "Stack":
-    """Lay out the weights of a direction for the library, or for NumPy where there is none."""
+    """Pack the weights of a direction for the library, or for NumPy if there is no library."""
     library = find_library()
     if library is None:
         return NumpyStack(layers, residual=residual, int8=int8)
@@ -90,26 +91,26 @@ def pack_stack(layers: Sequence[LayerWeights], *, residual: bool, int8: bool) ->
 
 
 class CompiledStack:
-    """All layers of one direction in the library; it should run over `words_at_once`, for the memory they take."""
+    """All layers of one direction in the library; to bound memory, run over at most `words_at_once` words."""
 
     def __init__(self, library: Library, layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> None:
         self.library, self.residual = library, residual
         self.num_layers = len(layers)
         self.cell_dim, self.output_dim = layers[0].state_weight.shape[0] // 4, layers[0].state_weight.shape[1]
         self.words_at_once = max(1, _FIRST_GATE_VALUES // (4 * self.cell_dim))
-        self._kept: list[Any] = []  # what the structs point to
+        self._kept: list[Any] = []  # the arrays that the structs point to
         self._structs = (LstmStruct * len(layers))(*(self._pack(layer, int8=int8) for layer in layers))
         self.address = ctypes.addressof(self._structs)
 
     def forward(self, window: Window, state: LstmState | None) -> LstmState:
-        """Write the result of a window and return each row's state at its end; None starts from zero.
+        """Write the result of a window and return the final state of each row; a `state` of None is zero.
 
         The state has at least as many rows as the first step.
         """
         return forward_directions([self], [window], [state], single_threaded=True, keep_state=True)[0]
 
     def make_state(self, window: Window, state: LstmState | None) -> LstmState:
-        """Return memory of its own with the state before a window, or for the state after it."""
+        """Return a new state: a copy of the state before a window, or memory for the state after it."""
         if state is not None:
             return LstmState(np.array(state.hidden, order="C"), np.array(state.cell, order="C"))
         num_rows = int(window.counts[0])
@@ -119,7 +120,7 @@ class CompiledStack:
         )
 
     def describe(self, window: Window, state: LstmState | None, *, has_state: bool) -> DirectionStruct:
-        """Return what the library is to do; `state` receives the state after each row's last step, if wanted."""
+        """Return the struct for a call of the library; `state`, if given, receives the final state of each row."""
         num_rows, num_vectors, result = len(window.sources), len(window.weights), window.result
         num_state_rows = int(window.counts[0]) if state is None else state.num_rows
         shape = (len(result), num_vectors, self.output_dim)
@@ -168,7 +169,7 @@ class CompiledStack:
         return struct
 
 
-# Of one sentence every step has one row, the targets of left to right rise and those of right to left fall.
+# Arrays for a single sentence: each step has one row, and targets rise from left to right and fall from right to left.
 LONGEST_SENTENCE = 8192
 _ONES = np.ones(LONGEST_SENTENCE, dtype=np.int64)
 _RISING = np.arange(LONGEST_SENTENCE, dtype=np.int64)
@@ -184,9 +185,9 @@ def forward_sentence(
     *,
     single_threaded: bool,
 ) -> Array:
-    """Run both directions from zero over one sentence `words[places]`, with little Python: (T, K, 2D).
+    """Run both directions from the zero state over one sentence `words[places]`, with little Python: (T, K, 2D).
 
-    It is what forward_directions does, and it has the same bits.
+    The result has the same bits as that of forward_directions.
     """
     num_words, num_vectors, dim = places.size, len(weights), stacks[0].output_dim
     if not 0 < num_words <= LONGEST_SENTENCE:
@@ -197,17 +198,17 @@ def forward_sentence(
     rising = np.ascontiguousarray(places, dtype=np.int64)
     falling = np.ascontiguousarray(rising[::-1])
     result_at = result.ctypes.data
-    sides = (
+    addresses = (
         (rising.ctypes.data, _RISING_AT, result_at),
         (falling.ctypes.data, _FALLING_END - 8 * num_words, result_at + 4 * dim),
     )
     directions = (DirectionStruct * 2)()
-    for direction, stack, (sources, targets, to) in zip(directions, stacks, sides, strict=True):
+    for direction, stack, (sources, targets, output) in zip(directions, stacks, addresses, strict=True):
         direction.layers, direction.num_layers = stack.address, stack.num_layers
         direction.residual = stack.residual
         direction.window = WindowStruct(
             num_words, _ONES_AT, num_words, words_at, len(words), sources, targets,
-            1, 0, None, None, num_vectors, weights_at, to, 2 * dim,
+            1, 0, None, None, num_vectors, weights_at, output, 2 * dim,
         )  # fmt: skip
     library = stacks[0].library
     if library.run_with_scratch(library.forward, ctypes.addressof(directions), 2, single_threaded):
@@ -223,7 +224,7 @@ def forward_directions(
     single_threaded: bool,
     keep_state: bool,
 ) -> list[LstmState]:
-    """Run one stack, or two at the same time unless `single_threaded`; return the states at the end if wanted."""
+    """Run one stack, or two in parallel unless `single_threaded`; return the final states if `keep_state`."""
     jobs = list(zip(stacks, windows, states, strict=True))
     after: list[LstmState] = []
     if keep_state or any(state is not None for state in states):
@@ -256,14 +257,14 @@ class NumpyStack:
         hiddens, cells = [], []
         ends = _last_rows(window.counts)
         for number, layer in enumerate(self._layers):
-            before = None if state is None else (state.hidden[number], state.cell[number])
-            # Words come again and again: the first layer multiplies each distinct one once.
+            initial = None if state is None else (state.hidden[number], state.cell[number])
+            # Words are repeated, so the first layer multiplies each distinct word once.
             distinct = (window.words, window.sources) if number == 0 else None
-            output, cell = layer.forward(outputs[-1], distinct, counts, before)
+            output, cell = layer.forward(outputs[-1], distinct, counts, initial)
             hidden = output[ends]
-            hiddens.append(hidden if before is None else np.concatenate([hidden, before[0][len(hidden) :]]))
+            hiddens.append(hidden if initial is None else np.concatenate([hidden, initial[0][len(hidden) :]]))
             cells.append(cell)
-            # The recurrent state never contains the residual; only what is passed on does.
+            # The residual is added to the output only, never to the recurrent state.
             outputs.append(output + outputs[-1] if self._residual and number > 0 else output)
         for vector, weights in enumerate(window.weights):
             mixed = np.zeros_like(inputs)
@@ -295,16 +296,19 @@ class _NumpyLayer:
         counts: Sequence[int],
         state: tuple[Array, Array] | None,
     ) -> tuple[Array, Array]:
-        """Return the outputs (N, D) of all rows, and each row's cell (B, H) at its end.
+        """Return the outputs (N, D) of all rows, and the final cell (B, H) of each row.
 
-        `distinct` are distinct inputs and which of them each row has; `state` is hidden (B, D) and cell.
+        `distinct` holds the distinct inputs and the index of each row's input; `state` is hidden (B, D) and cell.
         """
         cell = np.zeros((counts[0], self._cell_dim), dtype=np.float32) if state is None else state[1].copy()
         outputs = np.empty((len(inputs), self._output_dim), dtype=np.float32)
         hidden = None if state is None else state[0]
-        made = None if distinct is None else self._from_inputs(distinct[0])
+        distinct_gates = None if distinct is None else self._from_inputs(distinct[0])
         for rows, steps in cut_steps(counts, max(1, GATE_VALUES_AT_ONCE // (4 * self._cell_dim))):
-            gates = self._from_inputs(inputs[rows]) if made is None or distinct is None else made[distinct[1][rows]]
+            if distinct is None or distinct_gates is None:
+                gates = self._from_inputs(inputs[rows])
+            else:
+                gates = distinct_gates[distinct[1][rows]]
             start = 0
             for count in steps:
                 gate = gates[start : start + count]
@@ -316,7 +320,7 @@ class _NumpyLayer:
         return outputs, cell
 
     def _step(self, gates: Array, cell: Array) -> Array:
-        """Move the cell (B, H) on, in place, and return the outputs (B, D)."""
+        """Update the cell (B, H) in place and return the outputs (B, D)."""
         size = self._cell_dim
         candidate = np.tanh(gates[:, 2 * size : 3 * size])
         with np.errstate(over="ignore"):
@@ -340,7 +344,7 @@ class _NumpyLayer:
 
 
 def cut_steps(counts: Sequence[int], words_at_once: int) -> Iterator[tuple[slice, list[int]]]:
-    """Cut steps of `counts` words into windows of at most `words_at_once`, but of at least one step."""
+    """Cut steps of `counts` words into windows of at most `words_at_once` words, but at least one step."""
     start = num_words = 0
     window: list[int] = []
     for count in counts:
@@ -354,7 +358,7 @@ def cut_steps(counts: Sequence[int], words_at_once: int) -> Iterator[tuple[slice
 
 
 def _last_rows(counts: Indices) -> Indices:
-    """Return where the last output of each row stands among the packed rows, (B,)."""
+    """Return the position of each row's last output among the packed rows, (B,)."""
     lengths = (counts[:, None] > np.arange(counts[0])).sum(axis=0)  # of each row, in steps
     starts = np.cumsum(counts) - counts
     rows: Indices = starts[lengths - 1] + np.arange(counts[0])

@@ -1,6 +1,6 @@
-"""x Wᵀ + b with weights that do not change, in float32 or 8 bits: packed for the library, or by NumPy.
+"""x Wᵀ + b with constant weights, in float32 or int8: packed for the library, or in NumPy.
 
-In the library a row's result has the same bits whatever rows are multiplied with it.
+In the library, the bits of a row's result do not depend on the other rows.
 """
 
 import ctypes
@@ -16,11 +16,11 @@ from elmo.kernels.library import KernelError, Library, MatrixStruct, address_of,
 Array = npt.NDArray[np.float32]
 Multiply: TypeAlias = Callable[[Array], Array]  # (N, I) -> (N, O)
 
-_BYTES_TOGETHER = 4  # inputs that one instruction multiplies and adds up
+_BYTES_TOGETHER = 4  # the number of inputs that one instruction multiplies and sums
 
 
 def pack_matrix(weight: Array, bias: Array | None = None, *, int8: bool = False) -> Multiply:
-    """Lay out `weight` (O, I) for the library, or for NumPy where there is none."""
+    """Pack `weight` (O, I) for the library, or for NumPy if there is no library."""
     library = find_library()
     if library is None:
         return NumpyMatrix(weight, bias, int8=int8)
@@ -53,7 +53,7 @@ class NumpyMatrix:
 
 
 class PackedMatrix:
-    """x (N, I) -> x Wᵀ + b (N, O) by the library, with weights in its panels."""
+    """x (N, I) -> x Wᵀ + b (N, O) in the library, with weights in panels."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class PackedMatrix:
         num_groups: int = 1,
         int8: bool = False,
     ) -> None:
-        """Pack `weight` (O, I); each of `num_groups` equal groups of outputs starts a panel of its own.
+        """Pack `weight` (O, I); each of `num_groups` equal groups of outputs starts a new panel.
 
-        In 8 bits each row of the weights and each row of the inputs has a scale of its own.
+        With `int8`, each row of the weights and of the inputs has a scale.
         """
         self.num_outputs, self.num_inputs = weight.shape
         self._library = library
@@ -75,7 +75,7 @@ class PackedMatrix:
             raise KernelError(f"A bias of shape {self.bias.shape} does not fit {self.num_outputs} outputs.")
         self.bias_address = None if self.bias is None else self.bias.ctypes.data
         self.struct = MatrixStruct(self.num_inputs, self.num_outputs // num_groups, num_groups)
-        self._kept: list[npt.NDArray[Any]] = []  # what the struct points to
+        self._kept: list[npt.NDArray[Any]] = []  # the arrays that the struct points to
         panels = _cut_panels(np.asarray(weight, dtype=np.float32), num_groups, library.panel)  # (P, panel, I)
         if int8:
             self._pack_bytes(panels)
@@ -96,7 +96,7 @@ class PackedMatrix:
     def _pack_floats(self, panels: Array) -> None:
         packed = self._keep(panels.transpose(0, 2, 1))
         self.struct.float32 = packed.ctypes.data
-        # Models stored in 16 bits are exact in them: single rows then read half as many bytes, for the same bits.
+        # Weights that are exact in float16 are also kept in it: single rows then read half as many bytes, with the same bits.
         with np.errstate(over="ignore"):
             half = packed.astype(np.float16)
         if np.array_equal(half, packed):
@@ -105,9 +105,9 @@ class PackedMatrix:
     def _pack_bytes(self, panels: Array) -> None:
         rounded, scales = quantize_rows(panels)  # (P, panel, I) and (P, panel)
         rounded = np.pad(rounded, ((0, 0), (0, 0), (0, -rounded.shape[2] % _BYTES_TOGETHER)))
-        together = rounded.reshape(*rounded.shape[:2], -1, _BYTES_TOGETHER).transpose(0, 2, 1, 3)
+        interleaved = rounded.reshape(*rounded.shape[:2], -1, _BYTES_TOGETHER).transpose(0, 2, 1, 3)
         sums = rounded.sum(axis=2, dtype=np.int32) * np.int32(self._library.input_levels + 1)
-        self.struct.int8 = self._keep(together).ctypes.data
+        self.struct.int8 = self._keep(interleaved).ctypes.data
         self.struct.scales = self._keep(scales).ctypes.data
         self.struct.sums = self._keep(sums).ctypes.data
 
@@ -118,5 +118,5 @@ class PackedMatrix:
 
 def _cut_panels(weight: Array, num_groups: int, panel: int) -> Array:
     groups = weight.reshape(num_groups, -1, weight.shape[1])
-    filled = np.pad(groups, ((0, 0), (0, -groups.shape[1] % panel), (0, 0)))
-    return filled.reshape(-1, panel, weight.shape[1])
+    padded = np.pad(groups, ((0, 0), (0, -groups.shape[1] % panel), (0, 0)))
+    return padded.reshape(-1, panel, weight.shape[1])

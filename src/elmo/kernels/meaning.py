@@ -1,9 +1,9 @@
-"""Meanings of words in their sentences, and the words nearest to one, by the compiled library or by NumPy.
+"""Meaning vectors of words in their sentences, and nearest candidates, in the compiled library or in NumPy.
 
-A meaning is the top layer, scaled to length 1, beside a sum of three vectors: what surrounds the word (neighbors
-that are rare, near and related count most), what could stand in its place (candidates that both directions expect
-there and that are related to the word and to what surrounds it, less what they are without a sentence), and the
-word itself.
+A meaning vector is the top layer, scaled to length 1, concatenated with a weighted sum of three vectors: the context
+(the words around the word; rare, near and related ones have the highest weights), the substitutes (candidates that
+both directions predict and that are related to the word and its context, minus their mean without a sentence), and
+the static vector of the word.
 """
 
 import ctypes
@@ -26,14 +26,14 @@ _pointer, _int, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
 @dataclass(frozen=True)
 class MeaningSettings:
-    """The numbers of the formula; the shares are weights in the cosine of two meanings."""
+    """The parameters of the formula; the shares are weights in the cosine of two meanings."""
 
     window: int
-    focus: float  # a neighbor with the cosine c to the word counts exp(focus · c) times as much
-    decay: float  # and one at the distance n counts exp(-decay · (n - 1)) times as much
+    focus: float  # a neighbor with cosine c to the word has exp(focus · c) times the weight
+    decay: float  # a neighbor at distance n has exp(-decay · (n - 1)) times the weight
     shrinkage: float  # a context of length n is scaled to length n / (n + shrinkage)
-    topic: float  # weight of the cosine of a candidate to the context
-    cutoff: float  # candidates whose score is lower than the best by more are left out
+    topic: float  # weight of the cosine between a candidate and the context
+    cutoff: float  # candidates whose score is this much lower than the best are left out
     substitute_shrinkage: float
     top_share: float
     context_share: float
@@ -42,14 +42,14 @@ class MeaningSettings:
 
     @property
     def shares(self) -> Array:
-        """Return the factors of top layer, context, substitutes and word, which make the length about 1."""
+        """Return the factors of top layer, context, substitutes and word, which give a length of about 1."""
         values = [self.top_share, self.context_share, self.substitute_share, self.word_share]
         return np.sqrt(np.array(values) / sum(values)).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """The words that may stand in place of others: static vectors with their scales, and softmax rows, in int8."""
+    """The words that may replace others: static vectors with their scales, and softmax rows, in int8."""
 
     vectors: Bytes  # (C, d)
     scales: Array  # (C,)
@@ -58,9 +58,9 @@ class Candidates:
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Of some words the K candidates, how they are scored, and their mean vector without a sentence.
+    """The K candidates of n words, the factors and offsets of their scores, and their mean vector without a sentence.
 
-    A score is factor · (softmax row · LSTM states) + offset.
+    The score of a candidate is factor · (softmax row · LSTM states) + offset.
     """
 
     candidates: npt.NDArray[np.uint16]  # (n, K)
@@ -80,15 +80,15 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class MeaningInputs:
-    """A batch, and the words or phrases in it whose meanings are wanted.
+    """A batch, and the words or phrases in it whose meanings are computed.
 
-    A row of `spans` holds the first position of a sentence and the one behind its last, the same of the word, the
-    distinct token that stands for it, and its list of candidates (-1 for none).
+    A row of `spans` holds the start and end positions of the sentence, the start and end positions of the word or
+    phrase (ends are exclusive), its distinct token, and the number of its list of candidates (-1 for none).
     """
 
     candidates: Candidates | None
     top: Array  # (N, 2D): the top layer of all positions, boundaries included
-    positions: Ids  # (N,): the distinct token at each
+    positions: Ids  # (N,): the distinct token at each position
     tokens: Tokens
     spans: Ids  # (n, 6)
     counts: Ids  # (B,): the number of spans of each sentence
@@ -143,7 +143,7 @@ def find_meanings(
     firsts = [array.ctypes.data for array in meanings]
     places = np.arange(num_spans) - np.repeat(np.cumsum(inputs.counts) - inputs.counts, inputs.counts)
     addresses = np.repeat(firsts, inputs.counts) + places * (4 * (top_dim + dim))
-    # Words whose lists begin alike share many candidates: next to each other, they find these in the cache.
+    # Lists with the same first candidate share many candidates; processing them together keeps these in the cache.
     numbers = spans[:, 5]
     similar = np.where(numbers < 0, -1, lists.candidates[numbers, 0]) if num_lists else numbers
     located = np.column_stack([spans, addresses])[np.lexsort((numbers, similar))]
@@ -198,7 +198,7 @@ def find_nearest(
 
 
 def _check(inputs: MeaningInputs) -> None:
-    """Raise KernelError for numbers that would lead outside of an array."""
+    """Raise KernelError for indices that are out of range."""
     top, positions, spans, candidates = inputs.top, inputs.positions, inputs.spans, inputs.candidates
     num_tokens, num_lists = len(inputs.tokens.vectors), len(inputs.lists.candidates)
     if inputs.counts.sum() != len(spans):
@@ -220,7 +220,7 @@ def _check(inputs: MeaningInputs) -> None:
 
 
 def _find_by_numpy(settings: MeaningSettings, inputs: MeaningInputs, meanings: Iterable[Array]) -> None:
-    """Compute what the library computes, word by word."""
+    """Compute the same as the library, word by word."""
     top, tokens, candidates = inputs.top, inputs.tokens, inputs.candidates
     top_dim = top.shape[1]
     top_share, context_share, substitute_share, word_share = settings.shares
