@@ -57,7 +57,6 @@ def lazy_exports(package: str) -> tuple[Callable[[str], Any], Callable[[], list[
 
 
 def _read_stub(module: Any) -> dict[str, tuple[str, str]]:
-    """Return the submodule of each public name, and its name there."""
     path = os.path.join(os.path.dirname(module.__file__), "__init__.pyi")  # noqa: PTH118, PTH120 (pathlib is slow)
     exports = {}
     for submodule, names in _IMPORT.findall(module.__spec__.loader.get_data(path).decode()):

@@ -138,9 +138,8 @@ class Elmo:
     ) -> Elmo:
         """Open a model: a folder, an .hdf5 or .zip file, an alias of an official model, or a hub id.
 
-        Without a source, the default model is opened. `format` overrides the detection of the format.
-        `state="carry"` keeps the LSTM state between calls, as the original programs did. `local_files_only`
-        prevents network access.
+        Without a source, the default model is opened. `format` overrides format detection; `state="carry"` keeps the
+        LSTM state between calls, as the original programs did; `local_files_only` prevents network access.
 
         `precision`: "float32", "int8", or "auto": int8 if its vectors have a mean cosine of 0.999 with float32 in
         every layer, else float32; on a GPU also "bfloat16". `num_threads`: by default one per core.
@@ -342,12 +341,11 @@ class Elmo:
         """Return one vector per sentence, (N, dimensions); (dimensions,) for a single string.
 
         `pooling`: "head", for models with a sentence head: trained pooling of all layers, which depends on word
-        order; if the head was distilled, the vectors are in the space of its teacher. "weighted", for models with a
-        context layer: the weighted sum of the words' static vectors, concatenated with the weighted sum of their
-        centred vectors in layer 0; frequent words have low weights, and directions common to all sentences are
-        removed. Both accept no `layers` and return vectors of length 1. "mean" or "max": of the words' vectors in
-        `layers` (default "average"). "auto": the first of head, weighted and mean that the model supports; "mean"
-        if `layers` is given.
+        order; a distilled head returns vectors in the space of its teacher. "weighted", for models with a context
+        layer: weighted sums of the words' static vectors and of their centred vectors in layer 0, concatenated;
+        frequent words have low weights, and directions common to all sentences are removed. Both accept no `layers`
+        and return vectors of length 1. "mean" or "max": of the words' vectors in `layers` (default "average").
+        "auto": the first of head, weighted and mean that the model supports; "mean" if `layers` is given.
 
         The vector of an empty sentence is zero. `normalize_embeddings` scales each vector to length 1. The other
         arguments are the same as for `embed`.
@@ -523,7 +521,7 @@ class Elmo:
         if add_period and not is_punctuation(words[-1]) and period in (self.vocabulary or ()):
             words = [*words, period]  # often left out by users, but the sentences of the training text end with it
         self._scripts.check([words])
-        tokenized = self.tokenization.read(words)
+        tokenized = self.tokenization.split_words(words)
         ranges = tokenized.ranges()
         return find_substitutes(
             self._runtime, self._indexer, self.vocabulary, tokenized.tokens, (ranges[start][0], ranges[end - 1][1]),

@@ -11,12 +11,12 @@ CHARACTERS = Tokenization(TokenizationConfig("characters"), {"蘋": "苹", "買"
 
 
 def test_a_model_of_words_reads_given_words_as_they_are():
-    read = Tokenization().read(["我", "每天", "吃", "苹果"])
+    read = Tokenization().split_words(["我", "每天", "吃", "苹果"])
     assert read.tokens == ["我", "每天", "吃", "苹果"] and read.num_tokens is None
 
 
 def test_a_model_of_characters_splits_given_words_like_text():
-    read = CHARACTERS.read(["我", "每天", "吃", "苹果", "iPhone手机", "2008年"])
+    read = CHARACTERS.split_words(["我", "每天", "吃", "苹果", "iPhone手机", "2008年"])
     assert read.tokens == ["我", "每", "天", "吃", "苹", "果", "iPhone", "手", "机", "2008", "年"]
     assert read.num_tokens == [1, 2, 1, 2, 3, 2]
     assert read.ranges() == [(0, 1), (1, 3), (3, 4), (4, 6), (6, 9), (9, 11)]
@@ -24,11 +24,11 @@ def test_a_model_of_characters_splits_given_words_like_text():
 
 
 def test_a_word_without_a_unit_stays_one():
-    assert CHARACTERS.read([" ", "", "吃"]).tokens == [" ", "", "吃"]
+    assert CHARACTERS.split_words([" ", "", "吃"]).tokens == [" ", "", "吃"]
 
 
 def test_aliases_and_full_width_letters_are_read_as_other_units_but_not_shown():
-    assert CHARACTERS.read(["蘋果", "買", "３５", "ＡＢ"]).tokens == ["苹", "果", "买", "35", "AB"]
+    assert CHARACTERS.split_words(["蘋果", "買", "３５", "ＡＢ"]).tokens == ["苹", "果", "买", "35", "AB"]
     assert [word.text for word in CHARACTERS("蘋果３５")] == ["蘋", "果", "３５"]
 
 

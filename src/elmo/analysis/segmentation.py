@@ -60,7 +60,7 @@ def measure_cohesion(model: Elmo, sentences: Sequence[Sequence[str]]) -> list[Co
     assert model.vocabulary is not None
     cohesions = []
     for words, score in zip(sentences, model.score([list(words) for words in sentences]), strict=True):
-        tokens = model.tokenization.read(words).tokens
+        tokens = model.tokenization.split_words(words).tokens
         ties = None
         if len(tokens) == len(words) > 1:  # words of several characters are known already
             unigrams = model.vocabulary.log_frequencies()[model.vocabulary.encode(tokens)]

@@ -163,7 +163,6 @@ def split_paragraphs(text: str, language: str | None) -> Iterator[str]:
 
 
 def _join_documents(rows: Rows) -> Rows:
-    """Join the lines between blank lines into one row."""
     lines: list[Row] = []
     num_bytes = 0
     for row in itertools.chain(rows, [None]):

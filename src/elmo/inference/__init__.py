@@ -1,1 +1,1 @@
-"""The fast path from packed batches to layers of vectors."""
+"""Fast inference: from batches to layers of vectors, sentence vectors, scores and substitutes."""

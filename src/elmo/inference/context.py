@@ -1,6 +1,6 @@
-"""Words -> the static vectors of a context layer; sentences -> weighted sums of them.
+"""Words -> the static vectors of a context layer; sentences -> weighted sums of these vectors.
 
-Only words are read here, never states of the language model.
+This module does not use the states of the language model.
 """
 
 import itertools
@@ -25,7 +25,7 @@ _TINY = np.finfo(np.float32).tiny
 
 
 class StaticTable:
-    """Static vectors of tokens: rows of the context layer, or estimated from layer 0; safe for several threads."""
+    """The static vectors of tokens: rows of the context layer, or estimates from layer 0; thread-safe."""
 
     def __init__(
         self, layer: ContextLayer, encode_words: EncodeWords, tokenization: Tokenization | None = None
@@ -37,15 +37,15 @@ class StaticTable:
         self._keys = {word: row for row, word in enumerate(layer.words)}
 
     def look_up(self, words: Sequence[str], *, estimates: bool = True) -> tuple[Array, Array]:
-        """Return the vectors (n, d) and the weights (n,) of words; without `estimates`, 0 outside the table."""
+        """Return the vectors (n, d) and weights (n,) of words; without `estimates`, vectors outside the table are 0."""
         tokens = self.look_up_tokens(words, self.find_rows(words), estimates=estimates)
         vectors: Array = tokens.vectors * tokens.scales[:, None]
         return vectors, tokens.weights
 
     def look_up_tokens(self, words: Sequence[str], rows: npt.NDArray[np.int64], *, estimates: bool = True) -> Tokens:
-        """Return the vectors in int8, the scales and the weights of words, whose rows are known."""
-        arrays, chosen = self.arrays, np.maximum(rows, 0)
-        vectors, scales, weights = (arrays[name].take(chosen, axis=0) for name in ("vectors", "scales", "weights"))
+        """Return the int8 vectors, scales and weights of words, given their rows in the table."""
+        arrays, valid_rows = self.arrays, np.maximum(rows, 0)
+        vectors, scales, weights = (arrays[name].take(valid_rows, axis=0) for name in ("vectors", "scales", "weights"))
         if len(unknown := np.flatnonzero(rows == NO_ROW)):
             weights[unknown] = self.config.unknown_weight
             if estimates:
@@ -55,14 +55,14 @@ class StaticTable:
         return Tokens(vectors, scales, weights)
 
     def _estimate(self, words: list[str]) -> tuple[npt.NDArray[np.int8], Array]:
-        """Return the vectors in int8 and the scales of words outside the table, estimated from layer 0."""
+        """Return the int8 vectors and scales of words outside the table, estimated from layer 0."""
         estimated = self._estimated
         missing = [word for word in words if word not in estimated]
         if missing:
             if len(estimated) + len(missing) > _MOST_ESTIMATED:
                 estimated, missing = {}, words
             encoded = self._encode_words(missing)
-            # Without BLAS, whose rounding depends on how many words are multiplied together.
+            # Without BLAS, whose rounding depends on the number of words.
             rows = np.einsum("ud,de->ue", encoded, self.arrays["unknown_map"]) + self.arrays["unknown_bias"]
             estimated.update(zip(missing, zip(*quantize_rows(normalize(rows)), strict=True), strict=True))
             self._estimated = estimated
@@ -70,12 +70,12 @@ class StaticTable:
         return np.stack(vectors), np.array(scales)
 
     def mean(self, words: Sequence[str]) -> Array:
-        """Return the mean vector (d,) of some words, of length 1."""
+        """Return the mean vector (d,) of words, scaled to length 1."""
         mean: Array = normalize(self.look_up(words)[0].mean(axis=0)[None])[0]
         return mean
 
     def cosines(self, words: Sequence[str]) -> Array:
-        """Return the cosine (rows,) of every row of the table to the mean vector of some words."""
+        """Return the cosine (rows,) between every row of the table and the mean vector of `words`."""
         query = self.mean(words)
         cosines = np.empty(len(self.arrays["vectors"]), dtype=np.float32)
         for start in range(0, len(cosines), _ROWS_AT_ONCE):
@@ -84,14 +84,14 @@ class StaticTable:
         return cosines
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> Array:
-        """Return one vector (N, d + D) of length 1 per sentence; zeros for one without words.
+        """Return one vector (N, d + D) of length 1 per sentence, or zeros if it has no words.
 
-        The weighted sum of the words' static vectors stands beside that of their centred vectors in layer 0; the
-        directions that all sentences share are removed from both.
+        The weighted sum of the words' static vectors is concatenated with the weighted sum of their centred vectors
+        in layer 0; the directions common to all sentences are removed from both.
         """
         numbers: dict[str, int] = {}
         rows = [
-            [numbers.setdefault(token, len(numbers)) for token in self._tokenization.read(words).tokens]
+            [numbers.setdefault(token, len(numbers)) for token in self._tokenization.split_words(words).tokens]
             for words in sentences
         ]
         words, arrays = list(numbers), self.arrays
@@ -108,24 +108,24 @@ class StaticTable:
 
     @property
     def sentence_dim(self) -> int:
-        """d + D: the dimensions of what `encode` returns."""
+        """The dimension of sentence vectors, d + D."""
         return self.config.dim + len(self.arrays["word_mean"])
 
     def find_rows(self, words: Iterable[str]) -> npt.NDArray[np.int64]:
-        """Return the row of each word in the table, -1 for a word outside it."""
+        """Return the row of each word in the table, or -1 for words outside the table."""
         spellings = map(str.lower, words) if self.config.lowercase else words
         return np.array(list(map(self._keys.get, spellings, itertools.repeat(NO_ROW))), dtype=np.int64)
 
 
 def normalize(vectors: Array) -> Array:
-    """Scale vectors, the last axis, to length 1; zero stays zero."""
+    """Scale vectors (..., d) to length 1; zero vectors stay zero."""
     lengths = np.sqrt(np.einsum("...d,...d->...", vectors, vectors))[..., None]
     scaled: Array = vectors / np.maximum(lengths, _TINY)
     return scaled
 
 
 def _remove_directions(vectors: Array, directions: Array) -> Array:
-    """Take orthonormal directions (k, d) out of vectors (N, d); each row is the same in any company."""
+    """Remove orthonormal directions (k, d) from vectors (N, d); the result of a row does not depend on other rows."""
     shares = np.einsum("nd,kd->nk", vectors, directions)
     removed: Array = vectors - np.einsum("nk,kd->nd", shares, directions)
     return removed

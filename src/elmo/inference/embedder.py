@@ -1,6 +1,6 @@
-"""Sentences of words -> the vectors a caller asked for: batches, layers, the context beside them, phrases, pools.
+"""Sentences of words -> the requested vectors: batching, layers, context vectors, phrases, pooling.
 
-The facade reads arguments and text; what becomes of words is decided here.
+The class Elmo checks arguments and tokenizes text; everything after that happens here.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,7 +27,7 @@ from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
 ResultT = TypeVar("ResultT")
-# Sentences side by side make multiplication fast; the tokens bound the memory of a batch's vectors.
+# More sentences make multiplication faster; the number of tokens bounds the memory for a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 WORDS_AT_ONCE = 65536
 
@@ -38,7 +38,7 @@ def keep(array: Array) -> Array:
 
 
 class Embedder:
-    """Words of one model -> vectors; safe to call from several threads."""
+    """Computes vectors of words with one model; thread-safe."""
 
     def __init__(
         self, checkpoint: Checkpoint, runtime: Runtime, indexer: Indexer, vocabulary: Vocabulary | None
@@ -59,17 +59,17 @@ class Embedder:
         return SentenceEncoder(self._sentence.arrays)
 
     def _require_table(self) -> StaticTable:
-        """Return the static vectors of the context layer, or say that the model has none."""
+        """Return the static vectors of the context layer; raise InputError if the model has none."""
         if self.table is None:
             raise InputError("This model has no context layer; add one with elmo fuse.")
         return self.table
 
     def choose(self, layers: Layers) -> LayerChoice:
-        """Turn what was asked for into a choice of layers."""
+        """Convert the `layers` argument to a LayerChoice."""
         return choose_layers(layers, self._runtime.num_layers, has_context=self.table is not None)
 
     def choose_pooling(self, pooling: Pooling, layers: Layers | None) -> Pooling:
-        """Return the pooling to use if this one is asked for, never "auto"; InputError if it cannot be used."""
+        """Return the pooling to use, which is never "auto"; raise InputError if the model does not support it."""
         if pooling not in get_args(Pooling):
             raise InputError(f"pooling is {pooling!r}; choose {', '.join(get_args(Pooling))}.")
         if pooling == "head" and self._sentence is None:
@@ -123,7 +123,7 @@ class Embedder:
         batch_size: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[ResultT]:
-        """Return what `compute` returns for the sentences of every batch, in the order of the sentences."""
+        """Return the result of `compute` for each sentence, in the order of the sentences."""
         results: dict[int, ResultT] = {}
         with progress_bar(unit="sentences", num_bytes=sum(map(len, sentences)), shown=show_progress_bar) as advance:
             for batch in self._pack(sentences, batch_size):
@@ -140,7 +140,7 @@ class Embedder:
         batch_size: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[Array]:
-        """Return one array per sentence; `finish` is what to keep of each, which is its to change."""
+        """Return one array per sentence, after applying `finish`, which may change its argument."""
         if batch_size is not None:
             check_batch_size(batch_size)
         return self._run(
@@ -160,13 +160,13 @@ class Embedder:
             choice.lay_out(rows[end - length + 1 : end - 1])  # without boundaries
             for end, length in zip(ends, lengths.tolist(), strict=True)
         ]
-        # A copy lets go of the batch; a sentence alone is all of it.
+        # Copies release the memory of the batch; a single sentence uses all of it.
         return arrays if len(arrays) == 1 else [array.copy() for array in arrays]
 
     def _find_meanings(
         self, batch: CharBatch, choice: LayerChoice, spans: Sequence[Sequence[Span]] | None = None
     ) -> list[Array]:
-        """Return the vectors of "meaning" of the words, or of phrases, of each sentence of a batch."""
+        """Return the "meaning" vectors of the words, or of phrases, in each sentence of a batch."""
         top = self._runtime.embed(replace(batch, groups=None), choice)
         return self._meaning.vectors(batch, top[:, 0], spans)
 
@@ -175,7 +175,7 @@ class Embedder:
     ) -> list[Array]:
         """Return the vectors of phrases, one array per sentence: means over half-open ranges of words.
 
-        The meaning of a phrase is that of the phrase as a whole.
+        A "meaning" vector is computed for the phrase as a whole.
         """
         if not choice.with_context:
             arrays = self.embed(sentences, choice)
@@ -186,13 +186,13 @@ class Embedder:
         )
 
     def contexts(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
-        """Return the context layer alone, (T, d) per sentence."""
+        """Return the vectors of the context layer, (T, d) per sentence."""
         return self._run(sentences, self._meaning.contexts)
 
     def score(self, sentences: Sequence[Sequence[str]]) -> list[SentenceScore]:
-        """Return how well the tokens of sentences are predicted."""
+        """Return the log probabilities of the tokens of each sentence."""
         softmaxes, vocabulary = require_softmax(self._runtime.softmaxes, self._vocabulary)
-        tokens = self._read_tokens(sentences)
+        tokens = self._split_words(sentences)
 
         def score_batch(batch: CharBatch) -> list[SentenceScore]:
             rows = [tokens[number] for number in batch.order]
@@ -232,8 +232,8 @@ class Embedder:
     def _encode_by_head(
         self, sentences: Sequence[Sequence[str]], batch_size: int | None, show_progress_bar: bool
     ) -> Array:
-        """Return the vectors of the sentence head, which was trained on tokens, not on words of several tokens."""
-        tokens, choice = self._read_tokens(sentences), self.choose("all")
+        """Return the vectors of the sentence head, which was trained on tokens rather than words of several tokens."""
+        tokens, choice = self._split_words(sentences), self.choose("all")
 
         def encode(words: Sequence[str], layers: Array) -> Array:
             static, weights = np.zeros((len(words), 0), np.float32), np.ones(len(words), np.float32)
@@ -247,11 +247,11 @@ class Embedder:
 
         return np.stack(self._run(tokens, encode_batch, batch_size=batch_size, show_progress_bar=show_progress_bar))
 
-    def _read_tokens(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
-        return [self._indexer.tokenization.read(words).tokens for words in sentences]
+    def _split_words(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+        return [self._indexer.tokenization.split_words(words).tokens for words in sentences]
 
     def word_vectors(self, words: Sequence[str]) -> Array:
-        """Return the vectors (n, D) that words have without a sentence: layer 0, which both directions share."""
+        """Return the context-free vectors (n, D) of words: layer 0, which both directions share."""
         vectors = np.zeros((len(words), self._config.encoder.output_dim), dtype=np.float32)
         for start in range(0, len(words), WORDS_AT_ONCE):
             batch = self._indexer.batch([words[start : start + WORDS_AT_ONCE]])
@@ -262,14 +262,14 @@ class Embedder:
 
 
 def _pool(array: Array, reduce: Callable[..., Array]) -> Array:
-    """(…, T, dimensions) -> (…, dimensions); zeros for a sentence without words."""
+    """Pool (…, T, dimensions) -> (…, dimensions); zeros for a sentence without words."""
     if array.shape[-2] == 0:
         return np.zeros((*array.shape[:-2], array.shape[-1]), dtype=np.float32)
     return reduce(array, axis=-2)
 
 
 def _average_spans(array: Array, spans: Sequence[Span]) -> Array:
-    """(T, dimensions) or (L+1, T, 2D) -> one vector per span, (N, dimensions) or (N, L+1, 2D)."""
+    """Average (T, dimensions) or (L+1, T, 2D) over each span: (N, dimensions) or (N, L+1, 2D)."""
     if not spans:
         return np.zeros((0, *array.shape[:-2], array.shape[-1]), dtype=np.float32)
     return np.stack([array[..., start:end, :].mean(axis=-2) for start, end in spans])

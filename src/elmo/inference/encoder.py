@@ -1,8 +1,8 @@
-"""Word vectors of a batch -> the layers asked for at every word, both directions at the same time.
+"""Word vectors of a batch -> the requested layers of every word, with both directions in parallel.
 
-A direction runs over its words step by step, of all sentences the first one, then the second, and so on: the words
-of a step are one matrix multiplication, and nothing is padded. It runs in windows and passes its state on, so
-memory beyond the result does not depend on the length of a text.
+A direction runs step by step: over the first words of all sentences, then the second words, and so on. The words of a
+step are one matrix multiplication, without padding. Long texts are run in windows, with the state passed from one to
+the next, so memory beyond the result does not depend on the length of a text.
 """
 
 import functools
@@ -33,15 +33,15 @@ from elmo.text.batch import CharBatch
 Array = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
 
-WORDS_AT_ONCE = LONGEST_SENTENCE  # at most; encoders with large states take fewer
-# All steps together: some hundredths of a millisecond, about what it takes to wake a thread.
+WORDS_AT_ONCE = LONGEST_SENTENCE  # the maximum; encoders with large states run over fewer
+# Products of all steps together: some hundredths of a millisecond, about the time to wake a thread.
 LEAST_PRODUCTS_FOR_TWO = 2**22
-# Sentences per group where there are more cores than directions.
+# Sentences per group if there are more cores than directions.
 LEAST_ROWS_PER_GROUP = 8
 
 
 class BidirectionalEncoder:
-    """Both directions of a language model of LSTMs."""
+    """Both directions of an LSTM language model."""
 
     def __init__(self, config: EncoderConfig, weights: Mapping[str, Any], workers: Workers, *, int8: bool) -> None:
 
@@ -61,7 +61,7 @@ class BidirectionalEncoder:
         self._workers = workers
 
     def zero_state(self, num_rows: int) -> LstmState:
-        """Return the state of both directions before anything was read: hidden (2, L, B, D) and cell (2, L, B, H)."""
+        """Return the zero state of both directions: hidden (2, L, B, D) and cell (2, L, B, H)."""
         stack = self._stacks[0]
         return LstmState(
             np.zeros((2, stack.num_layers, num_rows, stack.output_dim), dtype=np.float32),
@@ -78,11 +78,11 @@ class BidirectionalEncoder:
         num_read: Indices | None = None,
         keep_state: bool = False,
     ) -> tuple[Array, LstmState | None]:
-        """Run over a batch, given the vectors (U, D) of its distinct tokens and the weights (K, L+1) of layers.
+        """Run over a batch, given the vectors (U, D) of its distinct tokens and the layer weights `mix` (K, L+1).
 
-        Returns (N, K, 2D), the sentences of the batch one after the other with their boundaries, K vectors per
-        token; and each row's state at its end, if it is to be kept. With `num_read` (B,), each direction runs over
-        so many tokens from its side, and its half of the others is zero.
+        Returns (N, K, 2D), K vectors per token, for consecutive sentences with their boundaries; and, with
+        `keep_state`, the final state of each row. With `num_read` (B,), each direction runs over that many tokens
+        from its side, and its half of all other vectors is zero.
         """
         places, compiled = batch.word_index, self._compiled
         whole = num_read is None and state is None and not keep_state
@@ -100,13 +100,13 @@ class BidirectionalEncoder:
         starts = np.cumsum(lengths) - lengths
         jobs: list[_Job] = []
         for side, stack in enumerate(self._stacks):
-            before = None if state is None else LstmState(state.hidden[side], state.cell[side])
+            initial = None if state is None else LstmState(state.hidden[side], state.cell[side])
             for rows in groups:
                 counts, indices, positions = order_steps(lengths[rows], read[rows], from_right=side == 1)
                 sentences = rows[indices]
                 sources, targets = places[sentences, positions], starts[sentences] + positions
                 window = Window(words, sources, targets, counts, mix, result[:, :, side])
-                jobs.append(_Job(stack, window, None if before is None else before.rows(rows)))
+                jobs.append(_Job(stack, window, None if initial is None else initial.rows(rows)))
         after = self._run(jobs, num_words, keep_state=keep_state)
         vectors = result.reshape(num_words, len(mix), -1)
         if not keep_state:
@@ -116,7 +116,7 @@ class BidirectionalEncoder:
         return vectors, both.rows(np.argsort(np.concatenate(groups)))
 
     def _run(self, jobs: Sequence["_Job"], num_words: int, *, keep_state: bool) -> list[LstmState]:
-        """Run all jobs at the same time and return their states at the end, if kept."""
+        """Run all jobs in parallel and return their final states, if kept."""
         single = self._is_small(num_words)
         fits = len(jobs) == 2 and len(jobs[0].window.counts) > 0 and num_words <= self._words_at_once
         if self._compiled is not None and fits:
@@ -134,7 +134,7 @@ class BidirectionalEncoder:
         return self._workers.num_threads == 1 or num_words * self._num_weights < LEAST_PRODUCTS_FOR_TWO
 
     def _group_rows(self, lengths: Indices) -> list[Indices]:
-        """Return groups of rows of mixed lengths, each by falling length, so that every core has work."""
+        """Return one group of rows per core, with similar total lengths and each sorted by falling length."""
         falling = np.argsort(-lengths, kind="stable")
         num_groups = max(1, min(self._workers.num_threads // 2, len(lengths) // LEAST_ROWS_PER_GROUP))
         return [falling[first::num_groups] for first in range(num_groups)]
@@ -142,18 +142,18 @@ class BidirectionalEncoder:
 
 @dataclass(frozen=True)
 class _Job:
-    """One direction's rows, and where they stand before."""
+    """A group of rows of one direction, with its initial state."""
 
     stack: Stack
     window: Window
     state: LstmState | None
 
     def run(self, words_at_once: int) -> LstmState:
-        """Run window by window and return the state at the end."""
+        """Run window by window and return the final state."""
         state = self.state
         for window in cut_windows(self.window, words_at_once):
             state = self.stack.forward(window, state)
-        assert state is not None  # BidirectionalEncoder.forward gives one where nothing is read
+        assert state is not None  # BidirectionalEncoder.forward passes a state if nothing is read
         return state
 
 
@@ -178,9 +178,9 @@ def read_layers(config: EncoderConfig, weights: Mapping[str, Any], side: str) ->
 
 
 def order_steps(lengths: Indices, num_read: Indices, *, from_right: bool) -> tuple[Indices, Indices, Indices]:
-    """Return the order of sentences' words, of which `num_read` are read; both fall by row.
+    """Return the order in which the first `num_read` words of each sentence are read; rows are sorted by length.
 
-    That is the number of rows of each step; then for every word, step by step, its row and its position.
+    The result is the number of rows of each step, and the row and position of every word, step by step.
     """
     if len(lengths) == 1:
         steps = np.arange(num_read[0])
@@ -192,7 +192,7 @@ def order_steps(lengths: Indices, num_read: Indices, *, from_right: bool) -> tup
 
 
 def cut_windows(window: Window, words_at_once: int) -> Iterator[Window]:
-    """Cut what a direction runs over into windows of about `words_at_once` words, each with the words it needs."""
+    """Cut the window of a direction into windows of about `words_at_once` words, each with only the words it needs."""
     if 0 < len(window.sources) <= words_at_once:
         yield window
         return

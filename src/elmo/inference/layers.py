@@ -1,6 +1,6 @@
-"""What a caller wants of the L+1 layers: average, top, all, concat, one by number, or a weighting.
+"""The choice among the L+1 layers: average, top, all, concat, one by number, or weights.
 
-"meaning" is the top layer too; the runtime joins it with the context layer. "auto" is "meaning" for a model that
+"meaning" is also the top layer; the embedder concatenates it with the context layer. "auto" is "meaning" if the model
 has a context layer, else "average".
 """
 
@@ -21,21 +21,21 @@ Array: TypeAlias = npt.NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class LayerChoice:
-    """K vectors of each word, each a weighted sum of its layers, and how they are laid out for the caller."""
+    """K vectors per word, each a weighted sum of the layers, and their layout in the result."""
 
     matrix: Array  # (K, L+1): the weights
     layout: Literal["one", "all", "concat"] = "one"
-    with_context: bool = False  # the context vector is to stand beside it
+    with_context: bool = False  # whether the context vector is concatenated
 
     def lay_out(self, vectors: Array) -> Array:
-        """See (T, K, 2D) as (T, 2D) for one vector per word, (T, K·2D) for "concat", (K, T, 2D) for "all"."""
+        """Reshape (T, K, 2D) to (T, 2D) for one vector per word, (T, K·2D) for "concat", (K, T, 2D) for "all"."""
         if self.layout == "all":
             return cast(Array, vectors.transpose(1, 0, 2))
         return vectors.reshape(len(vectors), vectors.shape[1] * vectors.shape[2])
 
 
 def choose_layers(layers: Layers, num_layers: int, *, has_context: bool = False) -> LayerChoice:
-    """Turn what was asked for into a choice; `num_layers` is L+1. "meaning" is refused without a context layer."""
+    """Convert a `layers` argument to a LayerChoice; `num_layers` is L+1. "meaning" needs a context layer."""
     if isinstance(layers, str):
         layers = ("meaning" if has_context else "average") if layers == "auto" else layers
         named = _named_choices(num_layers)
@@ -91,6 +91,6 @@ def cosine(first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]) -> n
     lengths = np.linalg.norm(a, axis=-1) * np.linalg.norm(b, axis=-1)
     # A zero vector has a dot product of zero too, so the divisor then does not matter.
     quotient = (a * b).sum(axis=-1) / np.where(lengths > 0, lengths, 1.0)
-    # Rounding may carry the cosine of equal vectors past 1.
+    # Rounding may make the cosine of equal vectors greater than 1.
     clipped: npt.NDArray[np.float64] | np.float64 = np.clip(quotient, -1.0, 1.0)
     return clipped

@@ -1,6 +1,6 @@
-"""A batch and its top layer -> the vectors of "meaning"; kernels/meaning.py has the formula.
+"""A batch and its top layer -> "meaning" vectors; kernels/meaning.py has the formula.
 
-Which words could stand in place of one is found once per distinct word: those whose static vectors are nearest.
+The candidate substitutes of a distinct word, the words with the nearest static vectors, are found once and cached.
 """
 
 from collections.abc import Hashable, Sequence
@@ -21,18 +21,18 @@ from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
-# Chosen on development data with the settings of the context layer, see docs/meaning.md.
+# Chosen on development data together with the settings of the context layer, see docs/meaning.md.
 LIKELIHOOD, TOPIC, CUTOFF, SHRINKAGE = 0.5, 3.0, 5.0, 0.2
 FREQUENCY = 1.25  # power of a word's frequency by which its probability is divided
 NUM_CANDIDATE_WORDS = 20_000  # the most frequent ones of the table
-NUM_WORDS = 16_384  # rows of the table whose words have substitutes: the others are rare, with few meanings
-LEAST_WEIGHT = 0.07  # of a word with substitutes: those below, such as "the", have no meaning of their own
+NUM_WORDS = 16_384  # only the first rows of the table have substitutes: other words are rare, with few meanings
+LEAST_WEIGHT = 0.07  # of a word with substitutes: words below, such as "the", have little meaning
 _MOST_LISTS = 20_000
 _NO_LISTS = Lists(np.zeros((0, 1), np.uint16), *(np.zeros((0, 1), np.float32) for _ in range(3)))
 
 
 class Meaning:
-    """Computes the vectors of "meaning" of one model; safe to call from several threads."""
+    """Computes the "meaning" vectors of one model; thread-safe."""
 
     def __init__(self, table: StaticTable, vocabulary: Vocabulary | None, runtime: Runtime) -> None:
         """Without a vocabulary, or a softmax in `runtime`, substitutes are left out."""
@@ -55,16 +55,16 @@ class Meaning:
     def vectors(self, batch: CharBatch, top: Array, spans: Sequence[Sequence[Span]] | None = None) -> list[Array]:
         """Return the meanings (T, 2D + d) of the words of each sentence of a batch, in the batch's order.
 
-        `top` (N, 2D) holds the top layer of all tokens, sentence by sentence, boundaries included. `spans` are
-        half-open ranges of words: phrases, of which the meanings are returned instead.
+        `top` (N, 2D) holds the top layer of all tokens, sentence by sentence, boundaries included. With `spans`,
+        half-open ranges of words, the meanings of these phrases are returned instead.
         """
         return self._run(batch, top, spans, self._settings, self._lists)
 
     def contexts(self, batch: CharBatch) -> list[Array]:
-        """Return the context vectors (T, d) of the words of each sentence of a batch: what surrounds each word."""
-        nothing = np.zeros((int(batch.lengths.sum()), 2), dtype=np.float32)  # instead of the top layer
+        """Return the context vectors (T, d) of the words of each sentence of a batch."""
+        no_top = np.zeros((int(batch.lengths.sum()), 2), dtype=np.float32)  # instead of the top layer
         settings = replace(self._settings, top_share=0.0, context_share=1.0, substitute_share=0.0, word_share=0.0)
-        meanings = self._run(batch, nothing, None, settings, None)
+        meanings = self._run(batch, no_top, None, settings, None)
         return [np.ascontiguousarray(array[:, 2:]) for array in meanings]
 
     def _run(
@@ -86,13 +86,13 @@ class Meaning:
         inside = [positions[start:stop] for start, stop in places[phrases, 2:].tolist()]
         queries[phrases] = len(rows) + np.arange(len(phrases))
         tokens = _add_phrases(tokens, inside)
-        numbers, known = np.full(len(places), -1), _NO_LISTS
+        numbers, candidate_lists = np.full(len(places), -1), _NO_LISTS
         if lists is not None:
-            is_wanted = (rows < NUM_WORDS) & (tokens.weights[: len(rows)] >= LEAST_WEIGHT)
-            keys: list[Hashable] = np.where(is_wanted, rows, NO_ROW).tolist()
+            has_list = (rows < NUM_WORDS) & (tokens.weights[: len(rows)] >= LEAST_WEIGHT)
+            keys: list[Hashable] = np.where(has_list, rows, NO_ROW).tolist()
             keys += [NO_ROW if NO_ROW in rows[phrase] else rows[phrase].tobytes() for phrase in inside]
             with self._lock:
-                by_token, known = lists.find(keys, tokens)
+                by_token, candidate_lists = lists.find(keys, tokens)
             numbers = by_token[queries]
         inputs = MeaningInputs(
             candidates=None if lists is None else lists.words,
@@ -101,13 +101,13 @@ class Meaning:
             tokens=tokens,
             spans=np.column_stack([places, queries, numbers]),
             counts=counts,
-            lists=known,
+            lists=candidate_lists,
         )
         return find_meanings(find_library(), settings, inputs, single_threaded=self._single_threaded)
 
 
 class _CandidateLists:
-    """The nearest candidates of the words that were met; not safe for several threads by itself."""
+    """A cache of the nearest candidates of words; not thread-safe."""
 
     def __init__(
         self, words: Candidates, factors: Array, offsets: Array, num_candidates: int, relatedness: float
@@ -118,14 +118,14 @@ class _CandidateLists:
         self._clear(_MOST_LISTS)
 
     def _clear(self, capacity: int) -> None:
-        """Begin new arrays, because calls under way keep the old ones; their memory is taken as they are filled."""
+        """Allocate new arrays, because running calls still use the old ones; the memory is taken as it is filled."""
         size, dim = (capacity, self._num_candidates), self.words.vectors.shape[1]
         floats = (np.empty(shape, np.float32) for shape in (size, size, (capacity, dim)))
         self._numbers: dict[Hashable, int] = {}
         self._lists = Lists(np.empty(size, np.uint16), *floats)
 
     def find(self, keys: Sequence[Hashable], tokens: Tokens) -> tuple[Ids, Lists]:
-        """Return the number of each token's list, -1 for a key of NO_ROW, and all lists."""
+        """Return the number of each token's list, -1 if its key is NO_ROW, and all lists."""
         numbers = list(map(self._numbers.get, keys))
         missing = {key: token for token, (key, number) in enumerate(zip(keys, numbers, strict=True)) if number is None}
         missing.pop(NO_ROW, None)
@@ -154,9 +154,9 @@ class _CandidateLists:
 
 
 def _locate(batch: CharBatch, spans: Sequence[Sequence[Span]] | None) -> tuple[Ids, Ids]:
-    """Return the places (n, 4) of words or phrases among all tokens of the batch, and how many each sentence has.
+    """Return the places (n, 4) of words or phrases among all tokens of the batch, and their number per sentence.
 
-    The columns are the first token of the sentence, the boundary behind its last, and the same of the word.
+    The columns are the start and end of the sentence, without boundaries, and the start and end of the word.
     """
     if batch.groups is None:
         lengths, widths = batch.lengths, np.ones(int(batch.lengths.sum()), dtype=np.int64)
@@ -177,7 +177,7 @@ def _locate(batch: CharBatch, spans: Sequence[Sequence[Span]] | None) -> tuple[I
 
 
 def _add_phrases(tokens: Tokens, phrases: Sequence[Ids]) -> Tokens:
-    """Return the tokens and, for each phrase of several, one more with their mean vector."""
+    """Return the tokens followed by one token per phrase, with the mean vector of the phrase."""
     if not phrases:
         return tokens
     means = [(tokens.vectors[phrase] * tokens.scales[phrase, None]).mean(axis=0) for phrase in phrases]
@@ -192,10 +192,10 @@ def _add_phrases(tokens: Tokens, phrases: Sequence[Ids]) -> Tokens:
 def _gather_candidates(
     table: StaticTable, vocabulary: Vocabulary, softmaxes: Softmaxes
 ) -> tuple[Candidates, Array, Array]:
-    """Return the frequent words of the vocabulary that the table has, each in its most frequent spelling.
+    """Return the frequent words of the vocabulary that are in the table, each in its most frequent spelling.
 
-    The factors and offsets (C,) turn the dot products of their softmax rows into scores: log probabilities, less
-    what the frequency of a word adds.
+    The factors and offsets (C,) turn the dot products of their softmax rows into scores: log probabilities minus
+    a multiple of the words' log frequencies.
     """
     frequencies, rows = vocabulary.log_frequencies(), table.find_rows(vocabulary.words)
     is_usable = rows != NO_ROW

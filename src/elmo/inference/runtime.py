@@ -1,7 +1,7 @@
-"""A batch -> layers of vectors: the Runtime that Elmo knows, and CpuRuntime, on NumPy and the compiled library.
+"""A batch -> layers of vectors: the interface Runtime, and CpuRuntime, which uses NumPy and the compiled library.
 
-CpuRuntime runs LSTMs; elmo.device runs torch modules, on a GPU and for Transformer encoders. Which precision is
-used, and the state carried between batches, are decided here too.
+CpuRuntime runs LSTMs; elmo.device runs torch modules, on a GPU and for Transformer encoders. This module also chooses
+the precision and keeps the state carried between batches.
 """
 
 import importlib
@@ -39,9 +39,9 @@ ResultT = TypeVar("ResultT")
 StateT = TypeVar("StateT", bound="RowState")
 Precision: TypeAlias = Literal["float32", "bfloat16", "int8"]
 PRECISIONS = ("auto", "float32", "int8", "bfloat16")
-LEAST_COSINE = 0.999  # with float32, the mean over words, in every layer
+LEAST_COSINE = 0.999  # between int8 and float32, the mean over words, in every layer
 
-# Words of all kinds, for the check of "auto": frequent and rare ones, names, numbers, several scripts.
+# Words of many kinds, for the check of "auto": frequent and rare words, names, numbers, several scripts.
 CHECK_SENTENCES = [
     ["I", "went", "to", "the", "bank", "to", "open", "an", "account", "."],
     ["She", "sat", "on", "the", "bank", "of", "the", "river", "and", "watched", "the", "boats", "."],
@@ -56,16 +56,16 @@ CHECK_SENTENCES = [
 
 @dataclass(frozen=True)
 class PrecisionChoice:
-    """The precision to use, and why it was taken."""
+    """The precision to use, and the reason."""
 
     precision: Precision
     reason: str
 
 
 def choose_precision(requested: str, *, keeps_int8: Callable[[], bool]) -> PrecisionChoice:
-    """Choose the precision of LSTMs on a CPU; `keeps_int8` says whether 8 bits keep this model's vectors.
+    """Choose the precision of LSTMs on a CPU; `keeps_int8` returns whether int8 preserves this model's vectors.
 
-    "auto" is 8 bits wherever the library was compiled, for models whose vectors they keep, else float32.
+    "auto" is int8 if the library was compiled and int8 preserves the vectors, else float32.
     """
     if requested == "bfloat16":
         logger.warning("The precision bfloat16 needs a GPU; float32 is used.")
@@ -82,7 +82,7 @@ def choose_precision(requested: str, *, keeps_int8: Callable[[], bool]) -> Preci
 
 
 def remember_check(folder: Path, fingerprint: str, check: Callable[[], bool]) -> bool:
-    """Return what `check` returned for a model on this machine before; else run it and keep the result."""
+    """Return the stored result of `check` for a model on this machine, or run `check` and store its result."""
     variant = find_kernels().reason
     path = folder / "precision" / f"{fingerprint[:32]}-{variant}-{platform.machine()}.json"
     try:
@@ -93,27 +93,27 @@ def remember_check(folder: Path, fingerprint: str, check: Callable[[], bool]) ->
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, json.dumps({"keeps_int8": result}).encode())
-    except OSError as error:  # a read-only home: it is checked again next time
+    except OSError as error:  # a read-only home folder: the next call checks again
         logger.debug("The check of 8 bits could not be stored: %s", error)
     return result
 
 
 class RowState(Protocol):
-    """A state of some rows."""
+    """The LSTM or Transformer state of a number of rows."""
 
     @property
     def num_rows(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
 
-    def rows(self: StateT, which: slice) -> StateT:
-        """Return some rows."""
+    def rows(self: StateT, indices: slice, /) -> StateT:
+        """Return the rows with the given indices."""
 
     def join(self: StateT, other: StateT) -> StateT:
-        """Return the rows of both, these first."""
+        """Return these rows followed by the rows of `other`."""
 
 
 class CarriedState(Generic[StateT]):
-    """The state the original programs keep from batch to batch, row by row; one batch at a time."""
+    """The state of each row, kept between batches as in the original programs; one batch runs at a time."""
 
     def __init__(self, zero_state: Callable[[int], StateT]) -> None:
         self._zero_state = zero_state
@@ -121,37 +121,37 @@ class CarriedState(Generic[StateT]):
         self._lock = ForkSafeLock()
 
     def reset(self) -> None:
-        """Forget what was read."""
+        """Set the state to zero."""
         with self._lock:
             self._state = None
 
     def advance(self, num_rows: int, run: Callable[[StateT], tuple[ResultT, StateT]]) -> ResultT:
-        """Let `run` take the first rows from where they stand to where it says they are then.
+        """Call `run` with the state of the first `num_rows` rows, store the new state, and return the result.
 
-        Rows beyond those seen so far start from zero; a smaller batch leaves the rest where they are.
+        New rows start from zero; rows beyond a smaller batch keep their state.
         """
         with self._lock:
-            fresh = self._zero_state(num_rows)
-            kept = fresh if self._state is None else self._state
-            if kept.num_rows < num_rows:
-                kept = kept.join(fresh.rows(slice(kept.num_rows, None)))
-            result, moved = run(kept.rows(slice(num_rows)))
-            self._state = moved.join(kept.rows(slice(num_rows, None)))
+            zero = self._zero_state(num_rows)
+            state = zero if self._state is None else self._state
+            if state.num_rows < num_rows:
+                state = state.join(zero.rows(slice(state.num_rows, None)))
+            result, new_state = run(state.rows(slice(num_rows)))
+            self._state = new_state.join(state.rows(slice(num_rows, None)))
             return result
 
 
 class Runtime(ABC):
-    """Runs one language model without gradients; safe to call from several threads."""
+    """Runs one language model without gradients; thread-safe."""
 
-    device: str  # where it computes, such as "cpu"
+    device: str  # such as "cpu"
     num_layers: int  # L + 1: the layers of each direction and the word vectors below them
     num_threads: int
-    precision_choice: PrecisionChoice  # the precision of matrix multiplications, and why it was taken
-    cache: WordCache  # the vectors of words that were seen before
+    precision_choice: PrecisionChoice  # the precision of matrix multiplications, and the reason
+    cache: WordCache  # context-free vectors of recent words
     _carried: CarriedState[Any] | None
 
     def __init__(self, weights: Weights, *, carry: bool) -> None:
-        """With `carry`, a batch starts where the one before it ended."""
+        """With `carry`, each batch starts from the final state of the previous batch."""
         self._weights, self.carries_state = weights, carry
 
     @abstractmethod
@@ -160,11 +160,11 @@ class Runtime(ABC):
 
     @abstractmethod
     def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
-        """Return (N, K, 2D) of all tokens; with `num_read` (B,) each direction runs over so many of its side."""
+        """Return (N, K, 2D) for all tokens; with `num_read` (B,), directions run over only that many tokens."""
 
     @cached_property
     def softmaxes(self) -> Softmaxes | None:
-        """What predicts words, if the model has it."""
+        """The softmaxes of both directions, if the model has them."""
         return open_softmaxes(self._weights)
 
     def embed(self, batch: CharBatch, choice: LayerChoice) -> Array:
@@ -175,7 +175,7 @@ class Runtime(ABC):
     def predict(self, batch: CharBatch) -> tuple[Array, Array]:
         """Return the states (B, T-1, D) that predict the tokens of a batch, left to right and right to left.
 
-        The boundaries that the rows end at are only predicted, so a carried state has not read them.
+        The final boundary of each direction is only predicted, so it is not part of a carried state.
         """
         rows = self._forward(batch, choose_layers("top", self.num_layers), batch.lengths - 1)
         padded = pad_rows(rows[:, 0], batch.mask)
@@ -190,7 +190,7 @@ class Runtime(ABC):
 
 @dataclass(frozen=True)
 class _Prepared:
-    """The weights laid out for a precision."""
+    """The weights, packed for a precision."""
 
     choice: PrecisionChoice
     words: WordEncoder
@@ -198,7 +198,7 @@ class _Prepared:
 
 
 class CpuRuntime(Runtime):
-    """Runs a language model of LSTMs on the CPU. The weights are laid out when they are first needed."""
+    """Runs an LSTM language model on the CPU. The weights are packed when they are first needed."""
 
     device = "cpu"
 
@@ -227,12 +227,12 @@ class CpuRuntime(Runtime):
 
     @cached_property
     def precision_choice(self) -> PrecisionChoice:  # type: ignore[override]  # at its first use
-        """The precision of matrix multiplications, and why it was taken."""
+        """The precision of matrix multiplications, and the reason."""
         return self._prepare().choice
 
     @cached_property
     def cache(self) -> WordCache:  # type: ignore[override]
-        """The vectors of words that were seen before."""
+        """The context-free vectors of recent words."""
         return self._prepare().words.cache
 
     def encode_words(self, batch: CharBatch) -> Array:
@@ -241,7 +241,7 @@ class CpuRuntime(Runtime):
 
     def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
         if self._library is not None:
-            self._library.wake_helper()  # by the time it gets something to do, it is awake
+            self._library.wake_helper()  # so that it is awake when there is work for it
         prepared = self._prepare()
         words, encoder = prepared.words.encode(batch), prepared.encoder
         if self._carried is None:
@@ -257,14 +257,14 @@ class CpuRuntime(Runtime):
         return self._prepare().encoder.zero_state(num_rows)
 
     def _prepare(self) -> _Prepared:
-        """Lay out the weights, once."""
+        """Pack the weights, once."""
         if self._prepared is None:
             with self._preparing:
                 if self._prepared is None:
-                    self._prepared = self._lay_out()
+                    self._prepared = self._pack()
         return self._prepared
 
-    def _lay_out(self) -> _Prepared:
+    def _pack(self) -> _Prepared:
         config = self._config
         assert isinstance(config.encoder, EncoderConfig)  # elmo.device runs Transformers
         choice = choose_precision(self._requested, keeps_int8=self._keeps_int8 or (lambda: False))
@@ -275,14 +275,14 @@ class CpuRuntime(Runtime):
 
 
 def pad_rows(rows: Array, mask: npt.NDArray[np.bool_]) -> Array:
-    """(N, ...) and (B, T) -> (B, T, ...), zero where padded."""
+    """Pad rows (N, ...) to (B, T, ...), the shape of the mask (B, T), with zeros."""
     padded = np.zeros((*mask.shape, *rows.shape[1:]), dtype=np.float32)
     padded[mask] = rows
     return padded
 
 
 def keeps_int8(config: ModelConfig, weights: Weights, indexer: Indexer) -> bool:
-    """Return whether 8 bits keep the vectors of a model: the mean cosine with float32 in its worst layer."""
+    """Return whether int8 preserves the vectors of a model, by the mean cosine with float32 in the worst layer."""
     batch = indexer.batch(CHECK_SENTENCES)
     all_layers = choose_layers("all", config.encoder.num_layers + 1)
     exact, rounded = (
@@ -302,9 +302,9 @@ def open_runtime(
     keeps_int8: Callable[[], bool] | None = None,
     **settings: Any,
 ) -> Runtime:
-    """Return what runs a model on a device; `keeps_int8` decides for precision="auto".
+    """Return the runtime of a model on a device; `keeps_int8` decides for precision="auto".
 
-    The other settings are those that every runtime has: carry, num_threads and cache_bytes.
+    The other settings are common to all runtimes: carry, num_threads and cache_bytes.
     """
     if precision not in PRECISIONS:
         raise ConfigError(f"precision is {precision!r}; choose one of {', '.join(PRECISIONS)}.")
@@ -313,18 +313,18 @@ def open_runtime(
     if device == "cpu" and isinstance(config.encoder, EncoderConfig):
         return CpuRuntime(config, weights, precision=precision, keeps_int8=keeps_int8, **settings)
     try:
-        torch_side = importlib.import_module("elmo.device")  # by name: nothing of this half imports torch by itself
+        torch_runtimes = importlib.import_module("elmo.device")  # by name, so that inference does not import torch
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         purpose = f"device={device!r}" if device != "cpu" else "A Transformer encoder"
         raise ConfigError(f"{purpose} needs torch: {install_command('torch')}") from error
-    runtime: Runtime = torch_side.TorchRuntime(config, weights, device=device, precision=precision, **settings)
+    runtime: Runtime = torch_runtimes.TorchRuntime(config, weights, device=device, precision=precision, **settings)
     return runtime
 
 
 def _find_best_device() -> str:
-    """Return the fastest device of this machine; the CPU where torch is not installed."""
+    """Return the fastest device of this machine, or the CPU if torch is not installed."""
     try:
         return str(importlib.import_module("elmo.device").open_device("auto"))
     except ModuleNotFoundError:

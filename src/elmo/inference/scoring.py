@@ -1,6 +1,6 @@
-"""States of either direction -> probabilities of words, over the whole vocabulary; scores and perplexities.
+"""States of each direction -> probabilities of words over the whole vocabulary; scores and perplexities.
 
-Rows of a softmax that are stored in int8 or float16 are expanded block by block, never as a whole matrix.
+A softmax stored in int8 or float16 is expanded to float32 block by block, never as a whole.
 """
 
 import itertools
@@ -21,18 +21,18 @@ from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
-BLOCK_BYTES = 32 * 2**20  # of logits; their exponentials need as much again
-POSITIONS_AT_ONCE = 1024  # more at once do not read the weights faster
+BLOCK_BYTES = 32 * 2**20  # of logits; their exponentials need the same amount again
+POSITIONS_AT_ONCE = 1024  # a larger number does not make reading the weights faster
 ROWS_AT_ONCE = 4096  # of a softmax, expanded to float32
 _BYTES_PER_LOGIT = 4
-_SCALE = ".scale"  # ends the name of the scales of an 8-bit matrix, see checkpoint/weights.py
-# The exponential of more than this is no floating-point number.
+_SCALE = ".scale"  # suffix of the name of an int8 matrix's scales, see checkpoint/weights.py
+# The exponential of a larger loss is not a finite floating-point number.
 _LARGEST_LOSS = 700.0
 SENTENCES_AT_ONCE = 128
 
 
 class Softmax:
-    """A weight row and a bias for each word of the vocabulary, of one direction."""
+    """The softmax of one direction: a weight row and a bias for each word of the vocabulary."""
 
     def __init__(self, weight: npt.NDArray[Any], bias: npt.ArrayLike, scales: npt.ArrayLike | None = None) -> None:
         """`weight` (V, D) is float32, float16, or int8 with the `scales` (V,) of its rows; `bias` is (V,)."""
@@ -40,19 +40,19 @@ class Softmax:
         self.bias: Array = np.asarray(bias, dtype=np.float32)
 
     def rows(self, chosen: slice | Ids) -> Array:
-        """Return rows of the weights as float32."""
+        """Return rows of the weight matrix as float32."""
         rows = self.weight[chosen].astype(np.float32, copy=False)
         return rows if self.scales is None else rows * self.scales[chosen][..., None]
 
     def log_probabilities(self, states: Array) -> Array:
-        """(N, D) -> (N, V)."""
+        """Return the log probabilities (N, V) of all words, given states (N, D)."""
         scores = np.concatenate(list(self._blocks(states)), axis=1)
         scores -= scores.max(axis=1, keepdims=True)
         scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
         return scores
 
     def score(self, states: Array, words: Ids) -> Array:
-        """(N, D) and the word (N,) that follows each state -> its log probability (N,)."""
+        """Return the log probability (N,) of the word (N,) that follows each state (N, D)."""
         parts = [
             self._score(states[start : start + POSITIONS_AT_ONCE], words[start : start + POSITIONS_AT_ONCE])
             for start in range(0, len(words), POSITIONS_AT_ONCE)
@@ -60,7 +60,7 @@ class Softmax:
         return np.concatenate(parts) if parts else np.zeros(0, dtype=np.float32)
 
     def cosines(self, word: int) -> Array:
-        """Return the cosine (V,) of every row to that of a word, without their mean: high for words used alike."""
+        """Return the cosine (V,) of every centred row with the row of a word: high for words with similar use."""
         mean, lengths = self._centred
         query = (self.rows(slice(word, word + 1))[0] - mean) / lengths[word]
         products = np.concatenate([self.rows(block) @ query for block in self._row_blocks()])
@@ -69,7 +69,7 @@ class Softmax:
 
     @cached_property
     def _centred(self) -> tuple[Array, Array]:
-        """The mean (D,) of the rows, and the lengths (V,) of the rows without it."""
+        """The mean (D,) of the rows, and the lengths (V,) of the centred rows."""
         mean = sum(self.rows(block).sum(axis=0, dtype=np.float64) for block in self._row_blocks()) / len(self.weight)
         centre = np.asarray(mean, dtype=np.float32)
         lengths = [np.linalg.norm(self.rows(block) - centre, axis=1) for block in self._row_blocks()]
@@ -84,12 +84,12 @@ class Softmax:
             peak = block.max(axis=1)
             total = np.logaddexp(total, peak + np.log(np.exp(block - peak[:, None]).sum(axis=1)))
         chosen = np.einsum("nd,nkd->nk", states, self.rows(words[:, None]))[:, 0] + self.bias[words]
-        # Rounding may carry a certain word past 0.
+        # Rounding may make the log probability of a certain word positive.
         scores: Array = np.minimum(chosen - total, np.float32(0))
         return scores
 
     def _blocks(self, states: Array) -> Iterator[Array]:
-        """Yield the logits (N, words) of one range of words after the other."""
+        """Yield the logits (N, words) of consecutive ranges of words."""
         words_at_once = max(1, BLOCK_BYTES // (_BYTES_PER_LOGIT * max(1, len(states))))
         for start in range(0, len(self.weight), words_at_once):
             window = slice(start, start + words_at_once)
@@ -100,11 +100,11 @@ class Softmax:
             yield logits
 
 
-Softmaxes = tuple[Softmax, Softmax]  # of left to right and of right to left, which may be one and the same
+Softmaxes = tuple[Softmax, Softmax]  # left to right and right to left, possibly the same object
 
 
 def open_softmaxes(weights: Mapping[str, Any]) -> Softmaxes | None:
-    """Return the softmaxes among the weights of a checkpoint, if it has one, in the type they are stored in."""
+    """Return the softmaxes of a checkpoint in the type they are stored in, or None if it has none."""
     weights = weights.stored if isinstance(weights, StoredWeights) else weights
     if "softmax.weight" not in weights:
         return None
@@ -121,18 +121,18 @@ def _open(weights: Mapping[str, Any], name: str) -> Softmax:
 
 @dataclass(frozen=True, eq=False)
 class SentenceScore:
-    """Natural log probabilities of a sentence's words and of its two boundaries; unknown words as <UNK>."""
+    """Natural log probabilities of a sentence's words and its two boundaries; unknown words are scored as <UNK>."""
 
     words: tuple[str, ...]
     left_to_right: Array  # (T,): of each word after the words before it
     right_to_left: Array  # (T,): of each word before the words after it
-    end: float  # left to right, of the sentence's end after its last word
-    begin: float  # right to left, of the sentence's begin before its first word
+    end: float  # left to right: of the end of the sentence after its last word
+    begin: float  # right to left: of the beginning of the sentence before its first word
     is_unknown: npt.NDArray[np.bool_]  # (T,): not in the vocabulary, so scored as <UNK>
 
     @property
     def num_unknown(self) -> int:
-        """How many words are not in the vocabulary."""
+        """The number of words that are not in the vocabulary."""
         return int(self.is_unknown.sum())
 
     @property
@@ -142,19 +142,19 @@ class SentenceScore:
 
     @property
     def right_to_left_loss(self) -> float:
-        """The sum of the negative log probabilities of the words and the begin: T + 1 predictions."""
+        """The sum of the negative log probabilities of the words and the beginning: T + 1 predictions."""
         return -(float(self.right_to_left.sum(dtype=np.float64)) + self.begin)
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean loss over both directions' predictions: each word twice, the end and the begin once."""
+        """The exponential of the mean loss over the predictions of both directions, 2 · (T + 1) in all."""
         num_predictions = 2 * (len(self.words) + 1)
         return to_perplexity((self.left_to_right_loss + self.right_to_left_loss) / num_predictions)
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How well a model predicted a text: mean losses by the full softmax, in nats, and what was counted."""
+    """The result of evaluate_text: mean losses with the full softmax, in nats, and the counts."""
 
     left_to_right_loss: float
     right_to_left_loss: float
@@ -164,22 +164,22 @@ class Evaluation:
 
     @property
     def left_to_right_perplexity(self) -> float:
-        """exp of the mean loss from left to right."""
+        """The exponential of the left-to-right loss."""
         return to_perplexity(self.left_to_right_loss)
 
     @property
     def right_to_left_perplexity(self) -> float:
-        """exp of the mean loss from right to left."""
+        """The exponential of the right-to-left loss."""
         return to_perplexity(self.right_to_left_loss)
 
     @property
     def perplexity(self) -> float:
-        """exp of the mean of both directions' losses."""
+        """The exponential of the mean of both losses."""
         return to_perplexity((self.left_to_right_loss + self.right_to_left_loss) / 2)
 
     @property
     def num_predictions(self) -> int:
-        """How many words each direction predicted: every word, and one boundary per sentence."""
+        """The number of predictions per direction: every word, and one boundary per sentence."""
         return self.num_words + self.num_sentences
 
     @property
@@ -189,12 +189,12 @@ class Evaluation:
 
 
 def to_perplexity(loss: float) -> float:
-    """Return the exponential of a mean loss, infinite where it is out of range."""
+    """Return the exponential of a mean loss, or infinity if it is out of range."""
     return math.exp(loss) if loss < _LARGEST_LOSS else math.inf
 
 
 def require_softmax(softmaxes: Softmaxes | None, vocabulary: Vocabulary | None) -> tuple[Softmaxes, Vocabulary]:
-    """Return what predicts words, left to right and right to left, or say what the model lacks."""
+    """Return the softmaxes and the vocabulary; raise InputError if the model does not have them."""
     if softmaxes is None:
         raise InputError(
             "This model has no softmax, so it gives vectors but predicts no words; use one trained here with "
@@ -239,7 +239,7 @@ def score_sentences(
 
 
 def _score_direction(softmax: Softmax, states: Array, targets: list[list[int]]) -> list[Array]:
-    """(B, T-1, D) and the words each row should predict -> their log probabilities, one array per row."""
+    """Return the log probabilities of each row's target words, one array per row, given states (B, T-1, D)."""
     lengths = np.array([len(row) for row in targets])
     is_real = np.arange(states.shape[1]) < lengths[:, None]
     words = np.array([word for row in targets for word in row], dtype=np.int64)
@@ -247,34 +247,34 @@ def _score_direction(softmax: Softmax, states: Array, targets: list[list[int]]) 
 
 
 class Scoring(Protocol):
-    """What evaluation needs of a model; Elmo is one."""
+    """The methods of Elmo that evaluation uses."""
 
     @property
     def state(self) -> Literal["zero", "carry"]:
-        """Whether each sentence starts from zero or where the one before it ended."""
+        """Whether each sentence starts from zero or from the final state of the previous sentence."""
 
     @property
     def tokenization(self) -> Tokenization:
-        """How texts are split."""
+        """The rules that split texts into words."""
 
     def score(self, sentences: Iterable[Sentence]) -> list[SentenceScore]:
-        """Score sentences, as Elmo.score does."""
+        """Score sentences like Elmo.score."""
 
 
 def evaluate_text(model: Scoring, sentences: Iterable[Sentence], *, split_on_spaces: bool = False) -> Evaluation:
     """Return the perplexity over all sentences; sentences without words are left out.
 
-    With state="carry" the sentences are read one after the other, as the original evaluation does.
+    With state="carry", sentences are run one after another, as in the original evaluation.
     """
     if isinstance(sentences, str) or not isinstance(sentences, Iterable):
         raise InputError("evaluate_text takes an iterable of sentences; for one sentence use score.")
-    # Sentences scored together start together, so only one by one does each carry on from the one before it.
+    # The sentences of a batch start from the same state, so a carried state needs batches of one sentence.
     at_once = 1 if model.state == "carry" else SENTENCES_AT_ONCE
     left_to_right = right_to_left = 0.0
     num_sentences = num_words = num_unknown = 0
     tokenizer = model.tokenization.tokenizer(on_spaces=split_on_spaces)
-    read = (read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences))
-    remaining = (words for words in read if words)
+    tokenized = (read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences))
+    remaining = (words for words in tokenized if words)
     while window := list(itertools.islice(remaining, at_once)):
         for score in model.score(window):
             left_to_right += score.left_to_right_loss

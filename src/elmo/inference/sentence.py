@@ -1,7 +1,7 @@
-"""Layers and static vectors of the words of sentences -> one vector per sentence.
+"""The sentence head: layers and static vectors of the words of a sentence -> one vector.
 
-The arrays are those of elmo.nn.sentence_head.SentenceHead, under the same names. Every sentence is computed apart,
-so its vector has the same bits in any batch.
+The arrays have the names of the parameters of elmo.nn.sentence_head.SentenceHead. Every sentence is computed
+separately, so its vector has the same bits in any batch.
 """
 
 from collections.abc import Mapping
@@ -18,24 +18,24 @@ _RARITY_FLOOR = np.float32(1e-3)  # as in elmo.nn.sentence_head
 
 
 class SentenceEncoder:
-    """The head of a model that pools the vectors of words."""
+    """The sentence head of a model, which pools the vectors of words."""
 
     def __init__(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take the arrays layer_weights, queries, rarity, projection and bias of a checkpoint."""
-        read = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
-        exponents = np.exp(read["layer_weights"] - read["layer_weights"].max())
+        """`arrays`: layer_weights, queries, rarity, projection and bias of a checkpoint."""
+        parameters = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
+        exponents = np.exp(parameters["layer_weights"] - parameters["layer_weights"].max())
         self._shares: Array = (exponents / exponents.sum()).astype(np.float32)
-        self._queries, self._rarity = pack_matrix(read["queries"]), read["rarity"]
-        self._project = pack_matrix(read["projection"], read["bias"])
-        num_heads, input_dim = read["queries"].shape
-        self.dim, num_features = read["projection"].shape
+        self._queries, self._rarity = pack_matrix(parameters["queries"]), parameters["rarity"]
+        self._project = pack_matrix(parameters["projection"], parameters["bias"])
+        num_heads, input_dim = parameters["queries"].shape
+        self.dim, num_features = parameters["projection"].shape
         self.static_dim = num_features - (num_heads + 1) * input_dim  # 0 for a head without static vectors
 
     def encode(self, layers: npt.NDArray[Any], static: Array, weights: Array) -> Array:
-        """Return the vector (dim,) of length 1 of one sentence; zeros for one without words.
+        """Return the vector (dim,) of a sentence, scaled to length 1; zeros for a sentence without words.
 
-        `layers` (L+1, T, 2D) are those of its words without boundaries. `static` (T, d) holds their static
-        vectors, zeros for words outside the table, and `weights` (T,) their weights by frequency.
+        `layers` (L+1, T, 2D) are the layers of its words without boundaries. `static` (T, d) holds their static
+        vectors, zeros for words outside the table, and `weights` (T,) their frequency weights.
         """
         if not len(weights):
             return np.zeros(self.dim, dtype=np.float32)

@@ -1,8 +1,8 @@
-"""A place in a sentence -> the words that fit there and mean something similar, best first; or runs of tokens.
+"""A word in a sentence -> substitutes with a similar meaning, best first; or sequences of tokens.
 
-The language model knows what fits: neither direction reads the word that stands there. Both expect frequent words
-everywhere, so that the frequency of a word would count twice; it is divided out. Static vectors know what is
-related to the word, and the rows of the softmax what is used alike; without a table, only what fits counts.
+The language model predicts the substitutes; neither direction reads the word itself. Both directions give frequent
+words a high probability, so the frequency would count twice; it is divided out. Static vectors measure how related a
+substitute is to the word, and softmax rows how similar its use is; without a table, only the predictions count.
 """
 
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ from elmo.text.batch import Indexer
 from elmo.text.vocabulary import Vocabulary, is_clitic, is_punctuation
 
 Array = npt.NDArray[np.float32]
-_BEAM = 48  # runs that are kept while a span of several tokens is filled
-# Chosen on benchmarks/substitutes.tsv: the weights of a word's cosine to the one that stands there, by static
-# vectors and by the rows of the softmax; the power of its frequency by which its probability is divided; and what
-# a capital costs where there is none, or the reverse.
+_BEAM = 48  # beam width for spans of several tokens
+# Chosen on benchmarks/substitutes.tsv: the weights of the cosine between a substitute and the word, by static vectors
+# and by softmax rows; the power of its frequency by which its probability is divided; and the penalty if only one of
+# the two is capitalized.
 _RELATEDNESS, _USAGE, _FREQUENCY, _OTHER_CASE = 20.0, 20.0, 1.25, 5.0
-# The same of runs of tokens: in the beams; at the end, by static vectors and by the top layer in the sentence.
+# The same for sequences of tokens: in the beams; at the end, by static vectors and by the top layer in the sentence.
 _BEAM_RELATEDNESS, _RUN_RELATEDNESS, _RUN_USAGE, _RUN_FREQUENCY = 20.0, 10.0, 10.0, 0.5
 _SUFFIXES = {"iest": "y", "ings": "", "ing": "", "ier": "y", "ies": "y", "ied": "y", "ers": "", "est": "",
              "ed": "", "er": "", "es": "", "ly": "", "s": "", "e": ""}  # fmt: skip
@@ -32,7 +32,7 @@ _SUFFIXES = {"iest": "y", "ings": "", "ing": "", "ier": "y", "ies": "y", "ied": 
 
 @dataclass(frozen=True)
 class Substitute:
-    """A word, and the log of its share among all words that were considered."""
+    """A word and its log probability, normalized over all words that were considered."""
 
     word: str
     log_probability: float
@@ -50,21 +50,21 @@ def find_substitutes(
     same_word: bool = False,
     table: StaticTable | None = None,
 ) -> list[Substitute]:
-    """Return the `top_k` best words in place of the tokens of a span: runs of as many, for a character-level model.
+    """Return the `top_k` best substitutes for a span; in a character-level model, sequences of as many tokens.
 
-    The score of a word is log p(word | words before) + log p(word | words after) - log p(word): by Bayes' rule its
-    probability given both sides, if these were independent given the word. With a table of static vectors, its
-    cosines to the word that stands there count as well, and other forms of that word are left out. Scores are
-    normalized over the words that are considered: never the special words of the vocabulary, `punctuation` (words
-    without a letter or digit) and the word that stands there (`same_word`) only if asked for. Where punctuation
-    stands there, it is considered; clitics such as 's replace only clitics.
+    The score of a substitute is log p(word | words before) + log p(word | words after) - log p(word): by Bayes' rule,
+    its probability given both sides, if these were independent given the word. With a table of static vectors, the
+    cosines between the substitute and the original word are added, and other forms of the original word are left
+    out. Scores are normalized over the words that are considered: never the special words of the vocabulary;
+    punctuation (words without a letter or digit) only with `punctuation` or if it is replaced itself; the original
+    word only with `same_word`; and clitics such as 's only if a clitic is replaced.
     """
     softmaxes, vocabulary = require_softmax(runtime.softmaxes, vocabulary)
     if isinstance(top_k, bool) or not isinstance(top_k, int | np.integer) or top_k < 1:
         raise InputError(f"top_k is {top_k!r}; it must be a whole number of at least 1.")
     start, end = span
     gap = _Gap(runtime, indexer, vocabulary, softmaxes, table, tokens[:start], tokens[start:end], tokens[end:])
-    excluded = _list_excluded(vocabulary, gap.here, punctuation)
+    excluded = _list_excluded(vocabulary, gap.original, punctuation)
     runs: Sequence[Sequence[int]]
     if indexer.tokenization.reads_characters:
         runs, scores = gap.score_runs(excluded, max(_BEAM, top_k + 1), same_word=same_word)
@@ -74,7 +74,7 @@ def find_substitutes(
     if not runs:
         return []
     log_probabilities = _log_softmax(scores)
-    # Words of equal rows, as new ones of a changed vocabulary are, come in the order of the vocabulary.
+    # Words with equal softmax rows, such as the new words of a changed vocabulary, are in the order of the vocabulary.
     return [
         Substitute(indexer.tokenization.join(gap.spell(runs[row])), float(log_probabilities[row]))
         for row in _find_best(log_probabilities, top_k).tolist()
@@ -83,13 +83,13 @@ def find_substitutes(
 
 
 def _relate(table: StaticTable, vocabulary: Vocabulary, words: Sequence[str]) -> npt.NDArray[np.float64]:
-    """Return the cosine (V,) of the vocabulary's words to the mean of some; -1 for words outside the table."""
+    """Return the cosine (V,) of the vocabulary's words with the mean of `words`; -1 for words outside the table."""
     rows = table.find_rows(vocabulary.words)
     return np.where(rows == NO_ROW, -1.0, table.cosines(words)[rows].astype(np.float64))
 
 
 def _compare_usage(softmaxes: Softmaxes, vocabulary: Vocabulary, word: str) -> npt.NDArray[np.float64]:
-    """Return the cosine (V,) of all words to one by the rows of the softmax; 0 for an unknown word."""
+    """Return the cosine (V,) between the softmax rows of all words and the row of `word`; 0 if it is unknown."""
     number, unknown = vocabulary.encode([word, vocabulary.unknown]).tolist()
     if number == unknown:
         return np.zeros(len(vocabulary))
@@ -101,7 +101,7 @@ def _compare_usage(softmaxes: Softmaxes, vocabulary: Vocabulary, word: str) -> n
 
 
 def _stem(word: str) -> str:
-    """Return what the inflected forms of an English word mostly share, in lower case."""
+    """Return an approximate stem of an English word, in lower case."""
     stem = word.lower()
     ending = next((suffix for suffix in _SUFFIXES if stem.endswith(suffix) and len(stem) - len(suffix) >= 3), "")
     if ending:
@@ -110,7 +110,7 @@ def _stem(word: str) -> str:
 
 
 def _find_best(scores: npt.NDArray[np.float64], number: int) -> npt.NDArray[np.int64]:
-    """Return the places of the highest scores, best first; of equal ones the first."""
+    """Return the positions of the highest scores, best first; ties are in order of position."""
     if number < len(scores):
         places = np.flatnonzero(scores >= np.partition(scores, -number)[-number])
     else:
@@ -125,19 +125,19 @@ def _log_softmax(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     return normalized
 
 
-def _list_excluded(vocabulary: Vocabulary, here: Sequence[str], punctuation: bool) -> npt.NDArray[np.int64]:
-    """Return the ids that are not considered in place of some words."""
+def _list_excluded(vocabulary: Vocabulary, original: Sequence[str], punctuation: bool) -> npt.NDArray[np.int64]:
+    """Return the ids of words that cannot replace the original tokens."""
     excluded = [vocabulary.boundaries(), vocabulary.encode([vocabulary.unknown])]
-    if not punctuation and not all(map(is_punctuation, here)):
+    if not punctuation and not all(map(is_punctuation, original)):
         excluded.append(vocabulary.punctuation_ids)
-    if not all(map(is_clitic, here)):
+    if not all(map(is_clitic, original)):
         excluded.append(vocabulary.clitic_ids)
     return np.concatenate(excluded)
 
 
 @dataclass(frozen=True)
 class _Gap:
-    """A sentence with a span of tokens `here`, in place of which others are scored."""
+    """A sentence with a span of `original` tokens, for which substitutes are scored."""
 
     runtime: Runtime
     indexer: Indexer
@@ -145,7 +145,7 @@ class _Gap:
     softmaxes: Softmaxes
     table: StaticTable | None
     before: Sequence[str]
-    here: Sequence[str]
+    original: Sequence[str]
     after: Sequence[str]
 
     def spell(self, run: Sequence[int]) -> list[str]:
@@ -153,51 +153,51 @@ class _Gap:
         return [self.vocabulary.words[number] for number in run]
 
     def score_words(self, excluded: npt.NDArray[np.int64], *, same_word: bool) -> npt.NDArray[np.float64]:
-        """Return the scores (V,) of all words in place of the first token of the span, -inf for excluded ones."""
-        vocabulary, softmaxes, here = self.vocabulary, self.softmaxes, self.here[0]
-        left_to_right, right_to_left = self._predict([[*self.before, *self.here, *self.after]])
+        """Return the scores (V,) of all words as substitutes for the first token of the span, -inf if excluded."""
+        vocabulary, softmaxes, original = self.vocabulary, self.softmaxes, self.original[0]
+        left_to_right, right_to_left = self._predict([[*self.before, *self.original, *self.after]])
         related = None
-        if self.table is not None and not is_punctuation(here):
-            related = _relate(self.table, vocabulary, [here])
-        # The second predicts the begin of the sentence too, before the first word.
+        if self.table is not None and not is_punctuation(original):
+            related = _relate(self.table, vocabulary, [original])
+        # The right-to-left direction also predicts the boundary before the first word.
         index = len(self.before)
         scores = -(1.0 if related is None else _FREQUENCY) * vocabulary.log_frequencies()
         scores += softmaxes[0].log_probabilities(left_to_right[:, index])[0]
         scores += softmaxes[1].log_probabilities(right_to_left[:, index + 1])[0]
         scores[excluded] = -np.inf
         if related is not None:
-            scores += _RELATEDNESS * related + _USAGE * _compare_usage(softmaxes, vocabulary, here)
-            is_other = np.array([word[:1].isupper() for word in vocabulary.words]) != here[:1].isupper()
+            scores += _RELATEDNESS * related + _USAGE * _compare_usage(softmaxes, vocabulary, original)
+            is_other = np.array([word[:1].isupper() for word in vocabulary.words]) != original[:1].isupper()
             scores -= _OTHER_CASE * is_other
         if not same_word:
-            same = {here, here.lower(), here.upper(), here.capitalize()}
+            same = {original, original.lower(), original.upper(), original.capitalize()}
             if related is not None:
-                stem = _stem(here)
+                stem = _stem(original)
                 same.update(word for word in vocabulary.words if word[:2].lower() == stem[:2] and _stem(word) == stem)
-            scores[vocabulary.encode(sorted(same))] = -np.inf  # one that is not listed is the unknown word
+            scores[vocabulary.encode(sorted(same))] = -np.inf  # unlisted words have the id of the unknown word
         return scores
 
     def score_runs(
         self, excluded: npt.NDArray[np.int64], width: int, *, same_word: bool
     ) -> tuple[list[tuple[int, ...]], npt.NDArray[np.float64]]:
-        """Return the best runs of as many tokens as the span has, and their scores (N,).
+        """Return the best sequences ("runs") of as many tokens as the span has, and their scores (N,).
 
-        Two beams of `width` runs fill the span, one from its left by the left-to-right direction and one from its
-        right; the runs that either ends with are scored by both directions, like single words. With a table, the
-        cosines of a run to the word count as well: those of mean static vectors, and of the top layer in the
-        sentence.
+        Two beam searches with `width` runs fill the span, one from the left with the left-to-right direction and one
+        from the right. Then the runs of both beams are scored by both directions, like single words. With a table,
+        the cosines between a run and the original word are added: of mean static vectors, and of the top layer in
+        the sentence.
         """
-        vocabulary, table, here = self.vocabulary, self.table, list(self.here)
+        vocabulary, table, original = self.vocabulary, self.table, list(self.original)
         frequencies = vocabulary.log_frequencies()
-        related = np.zeros(len(vocabulary)) if table is None else _relate(table, vocabulary, here)
-        filled: dict[tuple[int, ...], None] = {}
+        related = np.zeros(len(vocabulary)) if table is None else _relate(table, vocabulary, original)
+        distinct_runs: dict[tuple[int, ...], None] = {}
         for direction in (0, 1):
             beam: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
-            for _ in here:
+            for _ in original:
                 states = self._predict_next([run for _, run in beam], direction)
-                # Half of a token's frequency is divided out here, because half of the score is considered.
+                # Only half of the log frequency is subtracted, because the score has only one of two directions.
                 scores = self.softmaxes[direction].log_probabilities(states) - frequencies / 2
-                scores += _BEAM_RELATEDNESS / (2 * len(here)) * related
+                scores += _BEAM_RELATEDNESS / (2 * len(original)) * related
                 scores[:, excluded] = -np.inf
                 scores += np.array([score for score, _ in beam])[:, None]
                 rows, numbers = np.unravel_index(_find_best(scores.reshape(-1), width), scores.shape)
@@ -207,10 +207,10 @@ class _Gap:
                     for score, row, number in zip(best.tolist(), rows.tolist(), numbers.tolist(), strict=True)
                     if score > -np.inf
                 ]
-            filled.update(dict.fromkeys(run for _, run in beam))
+            distinct_runs.update(dict.fromkeys(run for _, run in beam))
         if not same_word:
-            filled.pop(tuple(vocabulary.encode(here).tolist()), None)
-        runs = list(filled)
+            distinct_runs.pop(tuple(vocabulary.encode(original).tolist()), None)
+        runs = list(distinct_runs)
         if not runs:
             return [], np.zeros(0)
         total, similarities = self._compare_runs(runs)
@@ -219,23 +219,23 @@ class _Gap:
         else:
             means = [table.mean(self.spell(run)) for run in runs]
             total -= _RUN_FREQUENCY * frequencies[np.array(runs)].sum(axis=1)
-            total += _RUN_RELATEDNESS * (np.stack(means) @ table.mean(here)) + _RUN_USAGE * similarities
+            total += _RUN_RELATEDNESS * (np.stack(means) @ table.mean(original)) + _RUN_USAGE * similarities
         return runs, total
 
     def _predict_next(self, runs: Sequence[tuple[int, ...]], direction: int) -> Array:
         """Return the states (N, D) that predict the next token of each run, from the left (0) or the right (1)."""
-        # Neither direction knows what follows, so only what it has read is given to it.
+        # A direction does not depend on later tokens, so only the tokens that it reads are passed.
         if direction == 0:
             return self._predict([[*self.before, *self.spell(run)] for run in runs])[0][:, -1]
         return self._predict([[*self.spell(run), *self.after] for run in runs])[1][:, 0]
 
     def _compare_runs(self, runs: Sequence[tuple[int, ...]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-        """Return each run's log probability (N,) by both directions, and its top-layer cosine to the word."""
-        spelled = [self.here, *map(self.spell, runs)]
+        """Return each run's log probability (N,) in both directions, and its top-layer cosine with the original."""
+        spelled = [self.original, *map(self.spell, runs)]
         states = self._predict([[*self.before, *run, *self.after] for run in spelled])
-        first, last = len(self.before), len(self.before) + len(self.here)
+        first, last = len(self.before), len(self.before) + len(self.original)
         words = np.array(runs, dtype=np.int64)
-        # The second direction predicts the begin of the sentence too, before the first token.
+        # The right-to-left direction also predicts the boundary before the first token.
         windows = (states[0][1:, first:last], states[1][1:, first + 1 : last + 1])
         total = np.zeros(len(runs))
         for softmax, window in zip(self.softmaxes, windows, strict=True):

@@ -1,4 +1,4 @@
-"""Distinct tokens of a batch -> context-free vectors, cached by token."""
+"""The distinct tokens of a batch -> context-free vectors, cached by token."""
 
 import functools
 from collections import OrderedDict
@@ -24,7 +24,7 @@ _BYTES_PER_KEY = 256  # approximate size of a key and its table entry
 _FIRST_ROWS = 1024
 _NO_ROW = -1
 WORDS_AT_ONCE = 2048
-LEAST_WORDS_FOR_TWO = 4  # fewer are encoded before a second thread has started
+LEAST_WORDS_FOR_TWO = 4  # fewer words are encoded before a second thread has started
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ class WordCache:
             self._num_hits = self._num_misses = 0
 
     def look_up(self, keys: Sequence[Hashable], encode: Callable[[list[int]], Array]) -> Array:
-        """Return the vectors (U, D) of keys; `encode` computes the missing ones, given their positions."""
+        """Return the vectors (U, D) of keys; `encode` computes missing vectors, given the positions of their keys."""
         with self._lock:
-            find, missing = self._rows.get, []
-            rows = [find(key, _NO_ROW) for key in keys]
+            get_row, missing = self._rows.get, []
+            rows = [get_row(key, _NO_ROW) for key in keys]
             for position, row in enumerate(rows):
                 if row == _NO_ROW:
                     missing.append(position)
@@ -85,7 +85,7 @@ class WordCache:
         return vectors
 
     def _keep(self, keys: Sequence[Hashable], vectors: Array) -> None:
-        """Store new keys with their vectors; if too many for the cache, only the last ones."""
+        """Store new keys with their vectors; if they are too many for the cache, only the last are stored."""
         if not self._max_words:
             return
         keys, vectors = keys[-self._max_words :], vectors[-self._max_words :]
@@ -128,8 +128,8 @@ class WordEncoder:
         self._project: Multiply | None = None
         if config.characters:
             # Without word embeddings, the projection is part of the same kernel call.
-            last = projection if self._words is None else None
-            self._characters = pack_characters(read_characters(config.characters, weights, last), int8=int8)
+            included = projection if self._words is None else None
+            self._characters = pack_characters(read_characters(config.characters, weights, included), int8=int8)
         if projection is not None and self._words is not None:
             self._project = pack_matrix(*projection, int8=int8)
         self._workers = workers

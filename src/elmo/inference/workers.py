@@ -1,4 +1,4 @@
-"""A pool of threads for the cores of this process, and a lock that no forked process inherits held."""
+"""A thread pool for the cores of this process, and a lock that is always released in forked processes."""
 
 import os
 import threading
@@ -19,7 +19,7 @@ def choose_num_threads() -> int:
     requested = os.environ.get("OMP_NUM_THREADS", "")
     if requested.isdigit() and int(requested) > 0:
         return int(requested)
-    from elmo.files.workers import count_cores  # here, because opening a model needs no processes
+    from elmo.files.workers import count_cores  # imported here, because opening a model needs no processes
 
     return count_cores()
 
@@ -33,7 +33,7 @@ class Workers:
         if num_threads is not None and (not is_integer or num_threads < 1):
             raise ConfigError(f"num_threads is {num_threads!r}; it must be a whole number of threads, 1 or more.")
         self.num_threads = num_threads or choose_num_threads()
-        # By process id: a forked process does not inherit the threads, and may find a pool half-created.
+        # By process id: a forked process does not inherit the threads, and may inherit a half-created pool.
         self._pools: dict[int, ThreadPoolExecutor] = {}
 
     def run(self, tasks: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
@@ -50,14 +50,14 @@ class Workers:
             from concurrent.futures import ThreadPoolExecutor
 
             new_pool = ThreadPoolExecutor(self.num_threads, thread_name_prefix="elmo")
-            pool = self._pools.setdefault(process, new_pool)  # atomic: no lock that a fork could find held
+            pool = self._pools.setdefault(process, new_pool)  # atomic, without a lock that may be held during a fork
             if pool is not new_pool:
                 new_pool.shutdown(wait=False)
         return pool
 
 
 class ForkSafeLock:
-    """A lock that a forked process finds released: the thread that held it does not exist there."""
+    """A lock that is released in a forked process, where the thread that held it does not exist."""
 
     def __init__(self, after_held: Callable[[], None] = lambda: None) -> None:
         """`after_held` is called in a process that was forked while the lock was held."""

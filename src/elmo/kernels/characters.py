@@ -1,8 +1,7 @@
 """Character ids of words -> their features or vectors: convolutions with max-pooling, highways, projection.
 
-The library uses a table with the product of every character and every position of every filter, so that the result
-for a window is a sum of table rows. Without the library, or if the alphabet is too large for a table, windows of
-character vectors are multiplied in NumPy.
+The library looks up the products of every character and filter position in a table, and adds them for each window.
+Without it, or if the alphabet is too large for a table, windows of character vectors are multiplied.
 """
 
 import ctypes

@@ -68,10 +68,9 @@ class LstmState:
 
 @dataclass(frozen=True)
 class Window:
-    """The input and output of one direction: packed rows `words[sources]` (N, D), in steps of `counts` rows.
+    """The input and output of one direction: packed rows `words[sources]` (N, D), in steps of falling `counts`.
 
-    The counts never increase. The mixes of row i, weighted sums of its word vector and its layers with the `weights`
-    (K, L+1), are written to `result[targets[i]]`, (·, K, D).
+    The mixes of row i, its word vector and layers weighted by `weights` (K, L+1), go to `result[targets[i]]` (K, D).
     """
 
     words: Array
@@ -303,12 +302,9 @@ class _NumpyLayer:
         cell = np.zeros((counts[0], self._cell_dim), dtype=np.float32) if state is None else state[1].copy()
         outputs = np.empty((len(inputs), self._output_dim), dtype=np.float32)
         hidden = None if state is None else state[0]
-        distinct_gates = None if distinct is None else self._from_inputs(distinct[0])
+        known = None if distinct is None else self._from_inputs(distinct[0])  # gates of the distinct inputs
         for rows, steps in cut_steps(counts, max(1, GATE_VALUES_AT_ONCE // (4 * self._cell_dim))):
-            if distinct is None or distinct_gates is None:
-                gates = self._from_inputs(inputs[rows])
-            else:
-                gates = distinct_gates[distinct[1][rows]]
+            gates = self._from_inputs(inputs[rows]) if known is None or distinct is None else known[distinct[1][rows]]
             start = 0
             for count in steps:
                 gate = gates[start : start + count]

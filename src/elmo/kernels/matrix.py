@@ -96,7 +96,7 @@ class PackedMatrix:
     def _pack_floats(self, panels: Array) -> None:
         packed = self._keep(panels.transpose(0, 2, 1))
         self.struct.float32 = packed.ctypes.data
-        # Weights that are exact in float16 are also kept in it: single rows then read half as many bytes, with the same bits.
+        # Weights that are exact in float16 are also stored in it: single rows read half the bytes, for the same bits.
         with np.errstate(over="ignore"):
             half = packed.astype(np.float16)
         if np.array_equal(half, packed):

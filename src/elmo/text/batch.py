@@ -104,7 +104,7 @@ class Indexer:
         rows: dict[str, int] = dict(self._fixed_rows)
         keys: list[Key] = [BEGIN_ROW, END_ROW]
         indices: list[int] = []
-        tokenized = [self.tokenization.read(words, whole=self._fixed_rows) for words in sentences]
+        tokenized = [self.tokenization.split_words(words, whole=self._fixed_rows) for words in sentences]
         for sentence in tokenized:
             indices.append(BEGIN_ROW)
             for token in sentence.tokens:

@@ -56,7 +56,7 @@ class Tokenization:
         """Return the function that splits texts into words: this object, or a function that splits only at spaces."""
         return split_on_spaces if on_spaces else self
 
-    def read(self, words: Sequence[str], *, whole: Collection[str] = ()) -> TokenizedSentence:
+    def split_words(self, words: Sequence[str], *, whole: Collection[str] = ()) -> TokenizedSentence:
         """Return the tokens of the words of one sentence; `whole` words are not split."""
         if not self.reads_characters and not self.aliases:
             return TokenizedSentence(list(words))
