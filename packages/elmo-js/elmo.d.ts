@@ -1,4 +1,4 @@
-/** An error of the caller: the message names the value, the rule and the fix. */
+/** An error caused by the caller; the message names the value, the rule and the fix. */
 export class ElmoError extends Error {}
 
 /** A word of a text; offsets are in UTF-16 code units, as `String.prototype.slice` counts. */

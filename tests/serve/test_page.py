@@ -284,7 +284,7 @@ def test_the_shown_code_computes_the_shown_numbers(page, address, language_folde
     page.get_by_role("button", name="Python", exact=True).click()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.click("#copy-code")
-    expect(page.locator("#status")).to_have_text("The code is copied.")
+    expect(page.locator("#status")).to_have_text("Code copied.")
     assert page.evaluate("navigator.clipboard.readText()") == code
 
 
@@ -320,7 +320,7 @@ def test_lines_of_the_map_are_marked_by_the_first_one(page):
     page.click("#map-edit summary")
     page.fill("#map-text", "the [bank] of the river\nBank of money\nno such word, only banks\nmoney in a bank")
     expect(page.locator(".dot")).to_have_count(3)
-    assert page.inner_text("#map-note") == "1 line(s) without the word are left out."
+    assert page.inner_text("#map-note") == "1 line(s) without the word were skipped."
     page.fill("#map-text", "the [bank]\na bank")
     expect(page.locator("#map")).to_contain_text("needs at least three sentences")
     page.fill("#map-text", "")

@@ -1,7 +1,7 @@
 """Word sense induction: clusters of a word's occurrences, with typical contexts and substitutes.
 
-The vectors are centred and clustered hierarchically (average linkage, cosine distance); small clusters are merged
-with the nearest large one. The tree is cut where the silhouette is highest; if that is low, there is one sense.
+The vectors are centred and clustered hierarchically (average linkage, cosine distance); members of small clusters
+move to the nearest large one. The tree is cut where the silhouette is highest; if that is low, there is one sense.
 """
 
 import math
@@ -172,7 +172,7 @@ def _cluster(points: Array, num_clusters: int | None) -> tuple[npt.NDArray[np.in
 
 
 def _merge_small(unit: Array, labels: npt.NDArray[np.int64], min_size: float) -> npt.NDArray[np.int64]:
-    """Merge small clusters with the nearest large one, or all of them if none is large."""
+    """Move the members of small clusters to the nearest large one; return a single cluster if none is large."""
     large = np.flatnonzero(np.bincount(labels) >= min_size)
     if not len(large):
         return np.zeros_like(labels)

@@ -96,7 +96,7 @@ def name_senses(occurrences: Sequence[Occurrence], senses: Sequence[int], model:
     """Return the words that name each sense: they are more frequent near it than near other senses.
 
     A single sense has the name (). Words that occur several times come first, then words that are more similar to the
-    contexts of this sense than to those of the others. No two senses have the same name.
+    contexts of this sense than to other contexts. No two senses have the same name.
     """
     num_senses = max(senses) + 1
     if num_senses == 1:

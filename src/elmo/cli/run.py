@@ -21,7 +21,7 @@ _COMPLETION = "_ELMO_COMPLETE"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command with the given arguments, or those of the process, and return its exit code."""
+    """Run one command with the given arguments, by default sys.argv, and return its exit code."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed when the process started
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115

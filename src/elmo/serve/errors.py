@@ -59,7 +59,7 @@ def _to_problem(request: Request, error: Exception) -> Problem:
     if not isinstance(error, HTTPException):
         return Problem(500, "failed", "The server failed to process this request; see its log.")
     codes = {404: "not_found", 405: "method_not_allowed"}
-    message = f"{request.method} {request.url.path[:200]}: {error.detail}; see /docs for what is served."
+    message = f"{request.method} {request.url.path[:200]}: {error.detail}; see /docs for the routes."
     return Problem(error.status_code, codes.get(error.status_code, "http_error"), message, headers=error.headers)
 
 

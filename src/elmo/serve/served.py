@@ -141,7 +141,7 @@ def open_served(settings: Settings) -> Served:
 
 
 def _open_task(folder: str, models: dict[str, ServedModel], precision: str, options: dict[str, Any]) -> Task:
-    """Open a task with the served model that it was trained with, or else with a model of its own."""
+    """Open a task with the served model that it was trained with, or else with a separate copy of that model."""
     tasks = import_module("elmo.tasks")  # by name: only a server with tasks needs torch
     description, *_ = import_module("elmo.tasks.task").read_task(Path(folder))
     if description.bilm is not None:

@@ -140,7 +140,7 @@ def neighbors(
         name = model.model or options.choose_model([] if sentence is None else [sentence])
         elmo = model.open(default=name)
         opened = _build(build, corpus, layers, elmo, name, force=force, as_json=as_json)
-        layers = None  # search those of the index
+        layers = None  # search the layers of the index
     elif sentence is not None:
         opened, elmo = corpus.open(model, sentence)
     else:

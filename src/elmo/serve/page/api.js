@@ -1,4 +1,4 @@
-// Requests to the server of this page, or to the models in the browser; every error has a one-sentence message.
+// Send requests to the server of this page, or to the models in the browser; errors have a one-sentence message.
 import { say } from "./language.js";
 import { recall, remember } from "./storage.js";
 
@@ -16,7 +16,7 @@ export function needsKey() {
 
 const modelsAddress = document.querySelector("meta[name=elmo-models]")?.content;
 
-// True if there is no server: `elmo page` wrote the page, and elmo.js computes.
+// True if there is no server: `elmo page` wrote the page, and elmo.js computes the vectors.
 export const isLocal = modelsAddress !== undefined;
 
 export async function ask(path, body, signal) {
@@ -75,7 +75,7 @@ async function read(answer) {
 let waiting = null;
 
 function askForKey() {
-  // Several requests may need the key at once; they share one dialog.
+  // Concurrent requests without a key share one dialog.
   waiting ??= new Promise((resolve) => {
     const dialog = document.getElementById("key-dialog");
     dialog.showModal();

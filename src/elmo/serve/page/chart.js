@@ -85,7 +85,7 @@ function drawChart([wordA, wordB], byLayer, mixed, kind) {
   return chart;
 }
 
-// The label is below its point, or above where there is no room.
+// Draw the label below its point, or above it if there is no room.
 function place(x, y, value, still, floor) {
   const below = y + 22 < floor;
   return draw("text", { class: "value", x, y: below ? y + 21 : y - 12, "text-anchor": "middle" }, show(value));

@@ -1,4 +1,4 @@
-// The OpenAPI document as a page, without resources from other sites.
+// Show the OpenAPI document as a page, without resources from other sites.
 import { byId, make } from "./dom.js";
 
 function resolve(document_, schema) {
@@ -15,7 +15,7 @@ function describeType(schema) {
   return schema.type ?? "any";
 }
 
-// Text with `code` in it.
+// Convert `code` in a text to elements.
 function drawText(text = "") {
   return text.split("`").map((part, number) => (number % 2 ? make("code", {}, part) : part));
 }
@@ -23,12 +23,12 @@ function drawText(text = "") {
 function drawFields(document_, reference) {
   const schema = resolve(document_, reference);
   const rows = Object.entries(schema?.properties ?? {}).map(([name, field]) => {
-    const isNeeded = schema.required?.includes(name);
+    const isRequired = schema.required?.includes(name);
     const fallback = field.default === undefined ? "" : ` = ${JSON.stringify(field.default)}`;
     return make(
       "tr",
       {},
-      make("td", {}, make("code", {}, isNeeded ? name : `${name}?`)),
+      make("td", {}, make("code", {}, isRequired ? name : `${name}?`)),
       make("td", {}, make("code", {}, describeType(field) + fallback), make("br"), ...drawText(field.description)),
     );
   });
@@ -47,9 +47,9 @@ function drawRoute(document_, path, verb, route) {
     parts.push(make("h3", {}, "Request"), drawFields(document_, body.schema), make("h3", {}, "Example"), make("pre", {}, command));
   }
   if (response && Object.keys(response).length) parts.push(make("h3", {}, "Response"), drawFields(document_, response));
-  const refusals = Object.entries(route.responses).filter(([status]) => status !== "200");
-  if (refusals.length) {
-    const rows = refusals.map(([status, { description }]) =>
+  const errors = Object.entries(route.responses).filter(([status]) => status !== "200");
+  if (errors.length) {
+    const rows = errors.map(([status, { description }]) =>
       make("tr", {}, make("td", {}, make("code", {}, status)), make("td", {}, description)),
     );
     parts.push(make("h3", {}, "Errors"), make("table", {}, make("tbody", {}, ...rows)));

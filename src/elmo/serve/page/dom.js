@@ -1,4 +1,4 @@
-// Create elements in one call; text is never parsed as markup.
+// Functions that create elements; text is never parsed as markup.
 
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);

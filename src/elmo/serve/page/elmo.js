@@ -5,12 +5,12 @@
  *   const model = await Elmo.load("en-small/");
  *   const { words, shape, data } = await model.embed("I went to the bank");
  *
- * It reads a model folder as Python writes it and runs the C kernels of the package as WebAssembly (elmo.wasm, beside
- * this file): the vectors are those of `Elmo.from_pretrained(…, precision="int8")`. One thread, no dependency.
+ * It reads a model folder written by Python and runs the C kernels of the package as WebAssembly (elmo.wasm, next to
+ * this file): the vectors equal those of `Elmo.from_pretrained(…, precision="int8")`. One thread, no dependencies.
  * elmo.d.ts describes every function.
  */
 
-/** An error of the caller: the message names the value, the rule and the fix. */
+/** An error caused by the caller; the message names the value, the rule and the fix. */
 export class ElmoError extends Error {
   name = "ElmoError";
 }
@@ -29,7 +29,7 @@ const MORE_LETTERS = { Hiragana: "\\u30FC", Katakana: "\\u30FC\\uFF70" };
 const APOSTROPHE = "['’]";
 const SPACE = "\\p{White_Space}\\x1C-\\x1F";
 
-/** Return the regular expression of one word; each letter of the scripts is a word of its own. */
+/** Return the regular expression of one word; each letter of the given scripts is a separate word. */
 function wordPattern(scripts) {
   let groups = 0;
   // JavaScript has no possessive quantifiers: a lookahead never backtracks, and its group is then consumed.
@@ -95,7 +95,7 @@ export function tokenize(text, scripts = ["Han"]) {
 const MARKS = /\[([^[\]]+)\]|【([^【】]+)】|［([^［］]+)］/g;
 const CORNER_MARK = /「([^「」]+)」/g;
 
-/** Return the text without the brackets around its one marked word, and the characters of the word. */
+/** Return the text without the brackets around its marked word, and the character range of the word. */
 export function readMarked(sentence) {
   let marks = [...sentence.matchAll(MARKS)];
   if (!marks.length) marks = [...sentence.matchAll(CORNER_MARK)];
@@ -139,7 +139,7 @@ function readHalf(bits) {
   return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -24 * fraction);
 }
 
-/** Return an array of a safetensors file as Float32Array; rows of 8 bits have the array `name.scale`. */
+/** Return an array of a safetensors file as Float32Array; int8 rows are scaled with the array `name.scale`. */
 function floatsOf(arrays, name) {
   const { dtype, shape, data } = arrays.get(name) ?? missing(name);
   if (dtype === "F32") return data;
@@ -157,7 +157,7 @@ function missing(name) {
   throw new ElmoError(`${name} is missing from the model; copy its folder again.`);
 }
 
-/** Return rows in 8 bits with the scale of each: {bytes, scales}. */
+/** Return int8 rows with one scale per row: {bytes, scales}. */
 function bytesOf(arrays, name) {
   const { dtype, shape, data } = arrays.get(name) ?? missing(name);
   if (dtype === "I8") return { bytes: data, scales: floatsOf(arrays, `${name}.scale`), numRows: shape[0], size: shape[1] };
@@ -186,7 +186,7 @@ function roundToEven(value) {
 /** The files of a model folder, from the web or, in node, from the disk. */
 class Folder {
   constructor(source, onProgress) {
-    this.sizes = null; // name -> bytes, if config.json lists the files; then no other is requested
+    this.sizes = null; // name -> bytes, if config.json lists the files; no others are requested then
     this.onProgress = onProgress ?? (() => {});
     const text = String(source);
     this.base = new URL(text.endsWith("/") ? text : `${text}/`, baseAddress());
@@ -199,10 +199,10 @@ class Folder {
   }
 
   async lines(name, options) {
-    const packed = this.sizes && `${name}.gz` in this.sizes;
-    let bytes = await this.read(packed ? `${name}.gz` : name, options);
+    const isCompressed = this.sizes && `${name}.gz` in this.sizes;
+    let bytes = await this.read(isCompressed ? `${name}.gz` : name, options);
     if (bytes === null) return null;
-    if (packed) bytes = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
+    if (isCompressed) bytes = await new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).arrayBuffer();
     const lines = new TextDecoder("utf-8", { ignoreBOM: true }).decode(bytes).split("\n");
     if (lines.at(-1) === "") lines.pop();
     return lines;
@@ -290,7 +290,7 @@ class Memory {
     return address;
   }
 
-  /** Copy values to the buffer of a name, which the next values of that name overwrite. */
+  /** Copy values to the buffer of a name, replacing its previous content. */
   put(name, values) {
     const address = this.buffer(name, values.byteLength);
     this.write(address, values);
@@ -326,7 +326,7 @@ class Memory {
     return new Int32Array(this.exports.memory.buffer, address, length).slice();
   }
 
-  /** Call a kernel with the scratch memory it requests, the last two of its arguments. */
+  /** Call a kernel with the scratch memory that it requests, passed as its last two arguments. */
   run(kernel, ...inputs) {
     let needed = kernel(...inputs, ...this.scratch);
     if (needed > 0) {
@@ -339,7 +339,7 @@ class Memory {
 
 /* ---- the network: tokens -> layers ---- */
 
-const BEGIN = Symbol("begin"), END = Symbol("end"); // the boundaries of a sentence; no text is one of them
+const BEGIN = Symbol("begin"), END = Symbol("end"); // the boundaries of a sentence, which no text can equal
 const MAX_CACHED_WORDS = 50_000;
 const TOKENS_AT_ONCE = 1024, SENTENCES_AT_ONCE = 32;
 const OF_ENCODER = -1; // in place of a direction: the matrices of the word encoder
@@ -439,12 +439,12 @@ class Network {
   }
 
   #setProjection() {
-    const which = this.kernels.elmo_max_highways();
-    this.#setMatrix(OF_ENCODER, 0, which, ["tokens.projection.weight"], 1);
-    this.kernels.elmo_set_bias(which, this.memory.keep(this.#floats("tokens.projection.bias")));
+    const number = this.kernels.elmo_max_highways(); // the projection follows the highways
+    this.#setMatrix(OF_ENCODER, 0, number, ["tokens.projection.weight"], 1);
+    this.kernels.elmo_set_bias(number, this.memory.keep(this.#floats("tokens.projection.bias")));
   }
 
-  /** Lay the rows of some matrices, one below the other, out in panels, as kernels.h describes them. */
+  /** Stack the rows of some matrices and pack them into panels, as described in kernels.h. */
   #setMatrix(direction, layer, which, names, numGroups) {
     const matrices = names.map((name) => bytesOf(this.arrays, name)), numInputs = matrices[0].size;
     const numOutputs = matrices.reduce((sum, { numRows }) => sum + numRows, 0) / numGroups;
@@ -467,16 +467,16 @@ class Network {
     );
   }
 
-  /** Context-free vectors (n, D) of distinct tokens: from the cache, or from their characters or table. */
+  /** Return context-free vectors (n, D) of distinct tokens, from the cache, their characters or the word embedding. */
   encode(tokens) {
-    const absent = tokens.filter((token) => !this.cache.has(token));
-    if (absent.length) {
-      const vectors = this.config.characters ? this.#encodeCharacters(absent) : this.#lookUp(absent);
+    const uncached = tokens.filter((token) => !this.cache.has(token));
+    if (uncached.length) {
+      const vectors = this.config.characters ? this.#encodeCharacters(uncached) : this.#lookUp(uncached);
       if (this.cache.size > MAX_CACHED_WORDS) {
         const kept = new Map(tokens.filter((token) => this.cache.has(token)).map((token) => [token, this.cache.get(token)]));
         this.cache = kept;
       }
-      absent.forEach((token, row) => this.cache.set(token, vectors.slice(row * this.dim, (row + 1) * this.dim)));
+      uncached.forEach((token, row) => this.cache.set(token, vectors.slice(row * this.dim, (row + 1) * this.dim)));
     }
     return tokens.map((token) => this.cache.get(token));
   }
@@ -488,7 +488,7 @@ class Network {
       const content = [CHARACTERS.beginWord];
       if (token === BEGIN) content.push(CHARACTERS.begin);
       else if (token === END) content.push(CHARACTERS.end);
-      // Lone surrogates have no bytes; a cut may split a character, as in the originals.
+      // Lone surrogates have no bytes; truncation may split a character, as in the original programs.
       else for (const byte of encoder.encode(token.replace(/\p{Surrogate}/gu, "")).subarray(0, width - 2)) content.push(byte + CHARACTERS.shift);
       content.push(CHARACTERS.endWord);
       content.forEach((id, place) => (ids[row * width + place] = BigInt(id)));
@@ -500,9 +500,9 @@ class Network {
 
   #lookUp(tokens) {
     const { size, data, scales } = this.words, rows = new Float32Array(tokens.length * size);
-    const longest = this.config.words.max_word_length ?? Infinity;
+    const maxLength = this.config.words.max_word_length ?? Infinity;
     tokens.forEach((token, row) => {
-      const cut = typeof token === "string" && token.length > longest ? [...token].slice(0, longest).join("") : token;
+      const cut = typeof token === "string" && token.length > maxLength ? [...token].slice(0, maxLength).join("") : token;
       const id = this.vocabulary.id(cut), scale = scales ? scales[id] : 1;
       for (let i = 0; i < size; i++) rows[row * size + i] = data[id * size + i] * scale;
     });
@@ -512,8 +512,8 @@ class Network {
   }
 
   /**
-   * Run both directions over sentences of tokens. `mix` has the weights of the layers in each of its vectors. Returns
-   * per sentence a Float32Array (tokens + 2, vectors, 2D): the boundaries are the first and the last row.
+   * Run both directions over tokenized sentences. `mix` has one list of layer weights per output vector. Returns one
+   * Float32Array (tokens + 2, vectors, 2D) per sentence; the first and the last row are the boundaries.
    */
   forward(sentences, mix) {
     const results = new Array(sentences.length);
@@ -528,7 +528,7 @@ class Network {
     return results;
   }
 
-  /** Run the encoder on a batch of sentences sorted by falling length. */
+  /** Run the encoder on a batch of sentences sorted by decreasing length. */
   #forward(sentences, mix) {
     const numbers = new Map([[BEGIN, 0], [END, 1]]);
     for (const sentence of sentences) for (const token of sentence) if (!numbers.has(token)) numbers.set(token, numbers.size);
@@ -577,7 +577,7 @@ class Vocabulary {
     this.counts = counts;
   }
 
-  /** Return the id of a token; words that are not listed, and boundaries that are spelled out, are unknown. */
+  /** Return the id of a token; words outside the vocabulary and literal boundaries are unknown. */
   id(token) {
     const { begin, end, unknown } = this.special;
     if (token === BEGIN) return this.ids.get(begin);
@@ -586,7 +586,7 @@ class Vocabulary {
     return known ?? this.ids.get(unknown);
   }
 
-  /** Natural logs of the words' relative frequencies. */
+  /** Return the natural logarithms of the words' relative frequencies. */
   get logFrequencies() {
     if (!this.frequencies) {
       const special = new Set(Object.values(this.special));
@@ -600,7 +600,7 @@ class Vocabulary {
   }
 }
 
-/* ---- words of a caller -> tokens ---- */
+/* ---- words -> tokens ---- */
 
 class Tokenization {
   constructor(config = {}, aliases = new Map()) {
@@ -631,19 +631,19 @@ class Tokenization {
     return token.replace(/[０-９Ａ-Ｚａ-ｚ]/g, (letter) => String.fromCharCode(letter.charCodeAt(0) - 0xfee0));
   }
 
-  /** Return tokens in a row as they are written. */
+  /** Return consecutive tokens as text. */
   join(tokens) {
-    const alone = new RegExp(`^[${this.scripts.map((script) => `\\p{Script=${script}}`).join("")}]$`, "u");
-    let written = "";
+    const spaceless = new RegExp(`^[${this.scripts.map((script) => `\\p{Script=${script}}`).join("")}]$`, "u");
+    let text = "";
     for (const token of tokens) {
-      const isApart = written && !alone.test([...written].at(-1)) && !alone.test([...token][0] ?? "");
-      written += isApart ? ` ${token}` : token;
+      const needsSpace = text && !spaceless.test([...text].at(-1)) && !spaceless.test([...token][0] ?? "");
+      text += needsSpace ? ` ${token}` : token;
     }
-    return written;
+    return text;
   }
 }
 
-/* ---- static vectors, and what they say about a word in its sentence ---- */
+/* ---- the context layer: static vectors, meaning and candidates for substitutes ---- */
 
 const NO_ROW = -1;
 // As in elmo/inference/meaning.py.
@@ -678,7 +678,7 @@ class StaticTable {
     return this.rows.get(this.settings.lowercase ? token.toLowerCase() : token) ?? NO_ROW;
   }
 
-  /** Return {row, bytes, scale, weight} of a token. */
+  /** Return the static vector of a token: {row, bytes, scale, weight}. */
   lookUp(token) {
     const row = this.row(token);
     if (row === NO_ROW) return this.#estimate(token);
@@ -686,7 +686,7 @@ class StaticTable {
     return { row, bytes, scale: this.scales[row], weight: this.weights[row] };
   }
 
-  /** Return the mean vector of some tokens, of length 1. */
+  /** Return the mean vector of some tokens, scaled to length 1. */
   mean(tokens) {
     const mean = new Float32Array(this.dim);
     for (const { bytes, scale } of tokens.map((token) => this.lookUp(token)))
@@ -694,7 +694,7 @@ class StaticTable {
     return normalize(mean);
   }
 
-  /** Return the cosine of each word of a vocabulary to the mean of some tokens; -1 for words without a row. */
+  /** Return the cosine of each vocabulary word with the mean of some tokens; -1 for words without a row. */
   relate(vocabulary, tokens) {
     const query = this.mean(tokens);
     this.vocabularyRows ??= Int32Array.from(vocabulary.words, (word) => this.row(word));
@@ -733,7 +733,7 @@ function dot(a, b) {
 }
 
 class Meaning {
-  /** `softmaxes` is null where substitutes are left out. */
+  /** `softmaxes` is null if no substitutes are used. */
   constructor(table, network, vocabulary, softmaxes) {
     this.table = table;
     this.network = network;
@@ -755,7 +755,7 @@ class Meaning {
     );
   }
 
-  /** Return the frequent words of the vocabulary that are in the table, each in its most frequent spelling. */
+  /** Return the frequent vocabulary words that have static vectors, each in its most frequent spelling. */
   #gather(vocabulary, softmaxes) {
     const { table, network } = this, frequencies = vocabulary.logFrequencies, special = new Set(Object.values(vocabulary.special));
     const byFrequency = Array.from(vocabulary.words.keys()).sort((a, b) => frequencies[b] - frequencies[a] || a - b);
@@ -892,7 +892,7 @@ class Softmax {
     return { bytes: this.bytes.subarray(id * this.size, (id + 1) * this.size), scale: this.scales[id] };
   }
 
-  /** Return the cosine of every row to that of a word, without their mean: high for words used alike. */
+  /** Return the cosine of every row with a word's row, after subtracting the mean: high for words used similarly. */
   cosines(id) {
     this.centred ??= this.#centre();
     const { mean, lengths } = this.centred, { size, numRows, bytes, scales } = this, query = new Float32Array(size);
@@ -905,7 +905,7 @@ class Softmax {
     });
   }
 
-  /** The mean of the rows, and the lengths of the rows without it. */
+  /** Return the mean of the rows, and the lengths of the rows after subtracting it. */
   #centre() {
     const { size, numRows, bytes, scales } = this, mean = new Float64Array(size);
     for (let row = 0; row < numRows; row++) {
@@ -947,7 +947,7 @@ function sumOfSpan(left, right, start, end) {
   return sum;
 }
 
-/** The cosine of all words to one by the rows of the softmaxes; 0 for an unknown word. */
+/** Return the cosines of all words with one word, by the rows of the softmaxes; 0 for an unknown word. */
 function compareUsage([left, right], vocabulary, word) {
   const id = vocabulary.id(word);
   if (id === vocabulary.ids.get(vocabulary.special.unknown)) return new Float64Array(left.numRows);
@@ -965,7 +965,7 @@ function logSum(values) {
   return peak + Math.log(sum);
 }
 
-/** Return the places of the highest scores, best first; of equal ones the first. */
+/** Return the indices of the highest scores, best first; ties are broken by index. */
 function findBest(scores, number) {
   const best = []; // places, best first
   for (let place = 0; place < scores.length; place++) {
@@ -980,8 +980,8 @@ function findBest(scores, number) {
 
 /* ---- the model ---- */
 
-const BEAM = 48; // runs of characters that are kept while a span is filled
-// Of substitutes, as in elmo/inference/substitution.py.
+const BEAM = 48; // beam width, in runs of characters, for filling a span
+// For substitutes, as in elmo/inference/substitution.py.
 const RELATEDNESS = 20, USAGE = 20, OTHER_CASE = 5;
 const BEAM_RELATEDNESS = 20, RUN_RELATEDNESS = 10, RUN_USAGE = 10, RUN_FREQUENCY = 0.5;
 const SUFFIXES = {
@@ -998,7 +998,7 @@ function stemOf(word) {
 }
 const RARITY_FLOOR = 1e-3;
 
-/** The vectors of one sentence: `data` in row-major order of `shape`; `words` are its words with their offsets. */
+/** The vectors of one sentence: `data` has `shape` in row-major order; `words` have character offsets. */
 class Vectors {
   constructor(words, shape, data) {
     this.words = words;
@@ -1006,14 +1006,14 @@ class Vectors {
     this.data = data;
   }
 
-  /** Return the vector of a word, for layers "all" that of one layer. */
+  /** Return the vector of a word; with layers "all", its vector in one layer. */
   vector(word, layer = 0) {
     const [numWords, dim] = this.shape.slice(-2), start = (layer * numWords + word) * dim;
     return this.data.subarray(start, start + dim);
   }
 }
 
-/** Return the cosine of two vectors, 0 where one is zero. */
+/** Return the cosine of two vectors; 0 if one of them is zero. */
 export function cosine(a, b) {
   const lengths = Math.sqrt(dot(a, a)) * Math.sqrt(dot(b, b));
   return lengths > 0 ? Math.max(-1, Math.min(1, dot(a, b) / lengths)) : 0;
@@ -1022,7 +1022,7 @@ export function cosine(a, b) {
 export class Elmo {
   #folder;
   #network;
-  #arrays; // of weights.safetensors until the softmax is opened
+  #arrays; // weights.safetensors, until the softmax is opened
   #tokenization;
   #vocabulary;
   #opened = new Map(); // name of a component -> promise of it
@@ -1064,7 +1064,7 @@ export class Elmo {
     return this.#tokenization.words(text);
   }
 
-  /** Return the vectors of the words of a sentence, or of each of several. */
+  /** Return the word vectors of one sentence, or of each of several sentences. */
   async embed(sentences, { layers = "auto", spans } = {}) {
     const [read, isSingle] = this.#read(sentences);
     const spanLists = spans && (isSingle && !Array.isArray(spans[0]?.[0]) ? [spans] : spans);
@@ -1073,7 +1073,7 @@ export class Elmo {
     return isSingle ? results[0] : results;
   }
 
-  /** Return one vector per sentence; cosines of them compare sentences. */
+  /** Return one vector per sentence, for comparing sentences by cosine. */
   async encode(sentences) {
     const [read, isSingle] = this.#read(sentences);
     let vectors;
@@ -1091,7 +1091,7 @@ export class Elmo {
     return cosine(results[0].data, results[1].data);
   }
 
-  /** Return the words that would fit in place of one, best first: [{word, logProbability}]. */
+  /** Return substitutes for a word in its sentence, best first: [{word, logProbability}]. */
   async substitutes(sentence, { index, topK = 10, punctuation = false, sameWord = false, addPeriod } = {}) {
     if (!Number.isInteger(topK) || topK < 1) throw new ElmoError(`topK is ${topK}; it must be a whole number of at least 1.`);
     const { words, span } = this.#locate(sentence, index);
@@ -1107,7 +1107,7 @@ export class Elmo {
     return this.#substitutesOfRun(tokens, [ranges[span[0]][0], ranges[span[1] - 1][1]], softmaxes, options);
   }
 
-  /** Return the log probabilities of each word of a sentence, or of each of several. */
+  /** Return the log probabilities of the words of one sentence, or of each of several sentences. */
   async score(sentences) {
     const [read, isSingle] = this.#read(sentences), softmaxes = await this.#softmaxes(), vocabulary = this.#vocabulary;
     const unknown = vocabulary.ids.get(vocabulary.special.unknown);
@@ -1125,7 +1125,7 @@ export class Elmo {
     return isSingle ? scores[0] : scores;
   }
 
-  /* What the methods above share. */
+  /* Shared by the methods above. */
 
   #read(sentences) {
     const isSingle = typeof sentences === "string";
@@ -1190,7 +1190,7 @@ export class Elmo {
           data.set(rows[number].subarray((first + 1) * size, (first + 2) * size), place * size);
           return;
         }
-        // A phrase has the mean of its words, a word the mean of its tokens.
+        // The vector of a phrase is the mean of its words, that of a word the mean of its tokens.
         for (const [start, end] of inside)
           for (let token = start; token < end; token++)
             for (let i = 0; i < size; i++)
@@ -1217,7 +1217,7 @@ export class Elmo {
     });
   }
 
-  /** The states that predict tokens 0 to T (left to right; T is the end) or -1 to T-1 (right to left). */
+  /** Return the states that predict tokens 0 to T (left to right; T is the end) or -1 to T-1 (right to left). */
   #states(top, numTokens, side) {
     const { dim } = this.#network;
     return Array.from({ length: numTokens + 1 }, (_, place) => {
@@ -1266,7 +1266,7 @@ export class Elmo {
     return excluded;
   }
 
-  /** Fill a span of tokens from its left and from its right; score the runs by both directions and by static vectors. */
+  /** Fill a span from the left and from the right; score the runs by both directions and by static vectors. */
   #substitutesOfRun(tokens, [start, end], softmaxes, { topK, punctuation, sameWord, table }) {
     const vocabulary = this.#vocabulary, frequencies = vocabulary.logFrequencies, here = tokens.slice(start, end);
     const [before, after] = [tokens.slice(0, start), tokens.slice(end)], excluded = this.#excluded(here, punctuation);
@@ -1311,7 +1311,7 @@ export class Elmo {
     return findBest(scores, topK).map((number) => ({ word: this.#tokenization.join(spell(filled[number])), logProbability: scores[number] - total }));
   }
 
-  /** The weighted sums of static vectors and of centred vectors in layer 0, without what all sentences share. */
+  /** Return the weighted sums of static vectors and of centred layer-0 vectors, without the common directions. */
   async #encodeByWeights(read) {
     const table = await this.#table(), { dim } = table, word = this.#network.dim;
     const scale = table.floats("sentence_scale"), mean = table.floats("word_mean");
@@ -1329,7 +1329,7 @@ export class Elmo {
     });
   }
 
-  /** The trained head: attention and maximum over the tokens' mixed layers, beside their static vectors. */
+  /** Return the output of the sentence head: attention and maximum over mixed layers, and the static vectors. */
   async #encodeByHead(read) {
     const head = await this.#open("sentence", async () => {
       const arrays = readSafetensors(await this.#folder.read("sentence.safetensors"));
@@ -1365,7 +1365,7 @@ export class Elmo {
     });
   }
 
-  /* Components that are opened when they are first needed. */
+  /* Components that are opened on first use. */
 
   #open(name, make) {
     if (!this.#opened.has(name)) {

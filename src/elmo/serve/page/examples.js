@@ -3,8 +3,8 @@
 let sets = null;
 
 export async function loadExamples() {
-  const answer = await fetch(new URL("examples.json", import.meta.url));
-  sets = await answer.json();
+  const response = await fetch(new URL("examples.json", import.meta.url));
+  sets = await response.json();
 }
 
 export function examplesFor(model) {

@@ -1,4 +1,4 @@
-// The language of the page: the chosen one, or the browser's.
+// The language of the page: the visitor's choice, or the browser's language.
 import { STRINGS } from "./strings.js";
 import { recall, remember } from "./storage.js";
 

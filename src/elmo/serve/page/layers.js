@@ -1,4 +1,4 @@
-// The sliders for s_0 … s_L and γ, and a few usual mixes.
+// The sliders for s_0 … s_L and γ, and presets of common mixes.
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
 import { state } from "./state.js";

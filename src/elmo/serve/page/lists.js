@@ -1,4 +1,4 @@
-// For each marked word: substitutes.
+// The substitutes for each marked word.
 import { ask } from "./api.js";
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
@@ -69,7 +69,7 @@ function column(title, side, rows, empty = "none") {
   return make("div", { class: `side-${side}` }, title, list);
 }
 
-// A hint where there is nothing to show, with the commands to run.
+// Return a hint, with commands to run, for a panel that has nothing to show.
 export function help(name, commands) {
   const text = make("p", { class: "hint" }, say(name));
   return [make("div", { class: "help" }, text, make("pre", { class: "command", tabindex: 0 }, commands))];

@@ -1,4 +1,4 @@
-// The answers of the server, computed in the browser by elmo.js: for the page that `elmo page` writes.
+// Compute the server's responses in the browser with elmo.js, for the page that `elmo page` writes.
 import { Elmo, ElmoError } from "./elmo.js";
 import { say } from "./language.js";
 
@@ -9,7 +9,7 @@ let entries = [];
 let answers = {};
 let report = () => {};
 
-// Read the list of models and the answers; `whenLoading(share)` is called with the loaded share of the files.
+// Read the list of models and the precomputed answers; `whenLoading(share)` receives the loaded fraction of the files.
 export async function open(address, whenLoading) {
   report = whenLoading;
   const read = async (url) => (await fetch(url)).json();
@@ -98,7 +98,7 @@ const ANSWERS = {
   },
 };
 
-// Offsets count code points, as those of the server.
+// Convert offsets to code points, which the server uses.
 function toCharacters(text, words) {
   const places = new Map([[0, 0]]);
   let [units, count] = [0, 0];
@@ -109,7 +109,7 @@ function toCharacters(text, words) {
   return words.map(({ text: word, start, end }) => ({ text: word, start: places.get(start), end: places.get(end) }));
 }
 
-// Little-endian 16-bit floats in base64.
+// Decode little-endian 16-bit floats in base64.
 function toFloats(base64) {
   const bytes = Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   const bits = new Uint16Array(bytes.buffer);

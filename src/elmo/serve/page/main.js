@@ -1,4 +1,4 @@
-// The page as a whole: the server computes the vectors of the sentences, and this script compares them.
+// The whole page: the server computes the vectors of the sentences, and this script compares them.
 import { showAbout } from "./about.js";
 import { ask, isLocal } from "./api.js";
 import { drawComparison } from "./chart.js";
@@ -22,7 +22,7 @@ let mixes = [];
 let comparison = null;
 let typing = null;
 let reading = new AbortController();
-const markedTexts = new Map(); // place -> the word that was marked there
+const markedTexts = new Map(); // place -> text of the word marked there
 
 const events = {
   typed(number, text) {
@@ -43,7 +43,7 @@ const events = {
   pointed(place) {
     state.active = place ?? state.marks[0] ?? null;
     const best = shade(mixes);
-    if (place && document.activeElement?.id === wordId(place)) announceAlike(place, best);
+    if (place && document.activeElement?.id === wordId(place)) announceSimilar(place, best);
   },
   marked(place) {
     state.active = place ?? state.marks[0] ?? state.active;
@@ -57,7 +57,7 @@ const events = {
   },
 };
 
-// Group characters into words again; return whether any group has changed.
+// Regroup characters into words; return whether any group has changed.
 function group() {
   let isChanged = false;
   state.read.forEach((read, number) => {
@@ -82,12 +82,12 @@ function announce(text) {
   byId("status").textContent = text;
 }
 
-function announceAlike(place, best) {
-  const list = best.slice(0, 3).map(({ place: neighbor, alike }) => `${textOf(neighbor)} ${show(alike)}`).join(say("comma"));
+function announceSimilar(place, best) {
+  const list = best.slice(0, 3).map(({ place: neighbor, similarity }) => `${textOf(neighbor)} ${show(similarity)}`).join(say("comma"));
   if (list) announce(say("mostAlike", { word: textOf(place), list }));
 }
 
-// Choose another model for a visitor's sentences in a script that only that model knows.
+// Choose another model if the visitor's sentences are in a script that only it was trained on.
 function followScript() {
   if (state.isExample || state.sentences.some((text) => text.trim() && knows(model(), text))) return;
   const better = served.models.find((candidate) => state.sentences.every((text) => knows(candidate, text)));
@@ -141,7 +141,7 @@ async function read() {
   }
 }
 
-// A mark follows its word while the sentence changes around it; if the word itself is changed, it keeps its place.
+// Move a mark with its word when the sentence changes around it; if the word itself changes, the mark stays in place.
 function follow(mark) {
   const text = markedTexts.get(String(mark));
   if (text === undefined || (exists(mark) && textOf(mark) === text)) return mark;
@@ -164,7 +164,7 @@ function toCodeUnits(text, words) {
   return words.map(({ text: word, start, end }) => ({ text: word, start: places[start], end: places[end] }));
 }
 
-// By meaning, the context of a phrase leaves its own words out, so its vector is not the mean of theirs.
+// The "meaning" context of a phrase excludes its own words, so its vector is not the mean of their vectors.
 async function readPhrases() {
   const read = state.read;
   const spans = read.map(({ units, meaning, phrases }, number) => {
@@ -197,7 +197,7 @@ function refresh() {
   writeAddress(language());
 }
 
-// The words to compare are in brackets; their indices are set when the model's words are known.
+// The words to compare are in brackets; their indices are known once the model has tokenized the sentences.
 async function useExample({ sentences }) {
   const marks = sentences.map(readMarked);
   state.sentences = sentences.map((text, number) => marks[number]?.text ?? text);
@@ -220,7 +220,7 @@ function useModel() {
   setUpMap(model(), examplesFor(model()).senses, tell, shownMap);
 }
 
-// Choose the model for the language of the page, unless it shows a visitor's own sentences.
+// Choose the model for the language of the page, unless the page shows the visitor's own sentences.
 function chooseModel() {
   if (state.sentences.length && !state.isExample) return;
   state.model = served.models.find(({ card }) => card.language?.startsWith(language()))?.name ?? state.model;
@@ -265,7 +265,7 @@ function chooseTab(name) {
   byId(`tab-${name}`).focus();
 }
 
-// Warn about text in a script that is rare in the model's training text.
+// Return whether at least half of the letters are in the scripts of the model's training text.
 function knows({ scripts }, text) {
   const letters = text.match(/\p{L}/gu) ?? [];
   const known = (scripts ?? []).map(scriptPattern).filter(Boolean);

@@ -1,4 +1,4 @@
-// The map of senses: one word in many sentences, placed by each layer and colored by sense.
+// The map of senses: one word in many sentences, plotted for each layer and colored by sense.
 import { ask } from "./api.js";
 import { byId, draw, make, options } from "./dom.js";
 import { say } from "./language.js";
@@ -53,7 +53,7 @@ export function useMapExample(example) {
   byId("map-count").value = String(state.numSenses);
 }
 
-// Lines without brackets get them around the word that is marked in the first line that has some.
+// Find the word marked in the first line with brackets, and mark it in all lines without brackets.
 function markLines(lines) {
   const first = lines.map(readMarked).find(Boolean);
   if (!first) return { sentences: [], leftOut: lines.length };
@@ -162,8 +162,8 @@ function drawSentence(number) {
 }
 
 function placeDots({ layer, points }) {
-  const reach = Math.max(...senseMap.layers.flatMap((map) => map.points.flat().map(Math.abs)), 1e-6);
-  const scale = (SIZE / 2 - MARGIN) / reach;
+  const limit = Math.max(...senseMap.layers.flatMap((map) => map.points.flat().map(Math.abs)), 1e-6);
+  const scale = (SIZE / 2 - MARGIN) / limit;
   byId("map").querySelectorAll(".dot").forEach((dot, number) => {
     const [x, y] = points[number];
     dot.style.transform = `translate(${(SIZE / 2 + scale * x).toFixed(1)}px, ${(SIZE / 2 - scale * y).toFixed(1)}px)`;

@@ -1,5 +1,5 @@
-// The service worker of the page without a server: after the first visit it works without a network.
-// `elmo page` writes it to the folder of index.html with the version and files of the page; models are cached when loaded.
+// The service worker of the page without a server: after the first visit, the page works offline.
+// `elmo page` fills in the version and the files of the page; models are cached when they are loaded.
 const VERSION = "{{version}}";
 const FILES = ["{{files}}"];
 
@@ -21,13 +21,13 @@ self.addEventListener("fetch", (event) => {
   event.respondWith(answer(request));
 });
 
-// Cache the files that the page loaded before this worker controlled it.
+// Cache the files that the page loaded before this worker was in control.
 self.addEventListener("message", (event) => {
   const keep = async () => {
     const cache = await caches.open(VERSION);
     for (const address of event.data.keep) if (!(await cache.match(address, { ignoreSearch: true }))) await cache.add(address);
   };
-  event.waitUntil(keep().catch(() => {})); // a full cache is no error
+  event.waitUntil(keep().catch(() => {})); // a full cache is not an error
 });
 
 async function answer(request) {
@@ -35,6 +35,6 @@ async function answer(request) {
   const kept = await cache.match(request, { ignoreSearch: true });
   if (kept) return kept;
   const response = await fetch(request);
-  if (response.status === 200) cache.put(request, response.clone()).catch(() => {}); // a full cache is no error
+  if (response.status === 200) cache.put(request, response.clone()).catch(() => {}); // a full cache is not an error
   return response;
 }

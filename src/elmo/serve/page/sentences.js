@@ -1,4 +1,4 @@
-// A field for each sentence, and its words, shaded by their similarity to the word under the pointer.
+// Text fields for the sentences, and their words, shaded by similarity to the word under the pointer.
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
 import { MAX_SENTENCES, exists, same, state, stretchMark, textOf, toggleMark } from "./state.js";
@@ -6,14 +6,14 @@ import { cosine, show, vectorOf } from "./vectors.js";
 
 const FIELDS_GROW = CSS.supports("field-sizing", "content");
 
-// Set the height of a field to that of its text, in browsers without field-sizing.
+// Fit the height of a field to its text, in browsers without field-sizing.
 function fit(field) {
   if (FIELDS_GROW) return;
   field.style.height = "auto";
   field.style.height = `${field.scrollHeight + 2}px`;
 }
 
-// Function words have similar positions in all sentences; their vectors are near those of many words.
+// Function words have similar positions in all sentences, so their vectors are similar to those of many words.
 const FUNCTION_WORDS = new Set(
   (
     "a an the this that these those and or but if of to in on at by for from with as into than so not no i you he she it we they " +
@@ -126,7 +126,7 @@ function move(event, [sentence, start, end], events) {
   if (target) focusWord([sentence + step[0], target.start, target.end]);
 }
 
-// Shift and an arrow key extend or shorten a word by one token of the model, and mark it.
+// Extend or shorten a word by one token of the model, with Shift and an arrow key, and mark it.
 function resize([sentence, start, end], step, events) {
   const longer = [sentence, start, Math.max(start + 1, end + step)];
   if (!exists(longer)) return;
@@ -152,35 +152,35 @@ export function shade(mixes) {
     units.map(({ start, end }) => {
       const wordPlace = [sentence, start, end];
       const isHidden = !state.hasFunctionWords && isFunctionWord(textOf(wordPlace)) && !state.marks.some((mark) => same(mark, wordPlace));
-      return { place: wordPlace, isHidden, alike: target ? cosine(target, vectorOf(mixes, wordPlace)) : null };
+      return { place: wordPlace, isHidden, similarity: target ? cosine(target, vectorOf(mixes, wordPlace)) : null };
     }),
   );
   const neighbors = words.filter((word) => place && !word.isHidden && !same(word.place, place));
-  const lowest = Math.min(...neighbors.map((word) => word.alike));
-  const highest = Math.max(...neighbors.map((word) => word.alike));
-  for (const word of words) showAlike(word, place, lowest, highest);
+  const lowest = Math.min(...neighbors.map((word) => word.similarity));
+  const highest = Math.max(...neighbors.map((word) => word.similarity));
+  for (const word of words) showSimilarity(word, place, lowest, highest);
   showLegend(neighbors.length > 0, lowest, highest);
-  return neighbors.sort((a, b) => b.alike - a.alike);
+  return neighbors.sort((a, b) => b.similarity - a.similarity);
 }
 
-function showAlike({ place, alike, isHidden }, active, lowest, highest) {
+function showSimilarity({ place, similarity, isHidden }, active, lowest, highest) {
   const button = byId(wordId(place));
   if (!button) return;
   const text = textOf(place);
   const isActive = same(place, active);
   const range = highest - lowest;
   const isShaded = Boolean(active) && !isActive && !isHidden;
-  const heat = isShaded ? (range > 1e-9 ? (alike - lowest) / range : 1) : 0;
+  const heat = isShaded ? (range > 1e-9 ? (similarity - lowest) / range : 1) : 0;
   button.style.setProperty("--alike", heat.toFixed(3));
   button.classList.toggle("active", isActive);
   button.classList.toggle("faint", Boolean(active) && isHidden && !isActive);
-  button.lastChild.textContent = isShaded ? show(alike) : "";
-  button.dataset.cosine = active ? String(alike) : "";
+  button.lastChild.textContent = isShaded ? show(similarity) : "";
+  button.dataset.cosine = active ? String(similarity) : "";
   const position = state.marks.findIndex((mark) => same(mark, place));
   button.setAttribute("aria-pressed", String(position >= 0));
   if (position >= 0) button.dataset.mark = "AB"[position];
   else delete button.dataset.mark;
-  button.setAttribute("aria-label", active && !isActive ? `${text}, ${show(alike)}` : text);
+  button.setAttribute("aria-label", active && !isActive ? `${text}, ${show(similarity)}` : text);
 }
 
 function showLegend(isShown, lowest, highest) {

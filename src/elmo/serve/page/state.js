@@ -1,20 +1,20 @@
-// The state of the page, which its address contains, so that a link restores it.
+// The state of the page, which is stored in its address, so that a link restores it.
 
 export const MAX_SENTENCES = 6;
 export const TABS = ["meaning", "senses", "tasks"];
 
 export const state = {
   sentences: [], // texts
-  marks: [], // at most two [sentence, start, end], which count the words of the model
+  marks: [], // at most two [sentence, start, end]; start and end are indices of the model's words
   active: null, // [sentence, start, end] under the pointer
   weights: [], // s_0 … s_L, not yet divided by their sum
   gamma: 1,
-  isExample: false, // the sentences are those of an example
+  isExample: false, // whether the sentences are from an example
   hasFunctionWords: false, // shade function words too
-  byMeaning: true, // compare by the context layer too, if the model has one, else by the mix of layers
+  byMeaning: true, // compare by "meaning" if the model has a context layer, else by the mix of layers
   model: null, // name, or null for the first
   tab: "meaning",
-  read: [], // of each sentence: { text, words, units, layers, meaning, phrases }
+  read: [], // per sentence: { text, words, units, layers, meaning, phrases }
   mapped: [], // sentences of the map, each with its word in [brackets]
   numSenses: 2, // 0: chosen by clustering
   mapLayer: null, // null: the last
@@ -39,7 +39,7 @@ export function toggleMark(place) {
   state.marks = kept.length < state.marks.length ? kept : [...apart, place].slice(-2);
 }
 
-// Extend or shorten the mark of a sentence to another range of words.
+// Extend the mark of a sentence to another word.
 export function stretchMark(place) {
   const number = state.marks.findLastIndex((mark) => mark[0] === place[0]);
   if (number < 0) return toggleMark(place);

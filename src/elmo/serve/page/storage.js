@@ -1,4 +1,4 @@
-// Small choices that survive a reload, where the browser allows it.
+// Store settings of the page across reloads, if the browser allows it.
 
 export function recall(name, storage = "localStorage") {
   try {
@@ -13,6 +13,6 @@ export function remember(name, value, storage = "localStorage") {
     if (value === null) window[storage].removeItem(name);
     else window[storage].setItem(name, value);
   } catch {
-    // Without storage the choice lasts as long as the page.
+    // Without storage, the setting lasts until the page is closed.
   }
 }

@@ -1,4 +1,4 @@
-// The tab of trained tasks: fields by family, and predictions as colored text.
+// The tab of trained tasks: input fields for each family, and predictions as colored text.
 import { ask } from "./api.js";
 import { byId, make, options } from "./dom.js";
 import { language, say } from "./language.js";
@@ -13,7 +13,7 @@ const FIELDS = {
   question_answering: [["question", "Where did she go?"], ["passage", "In May she went to Rome by train."]],
   senses: [["senseText", "I sat by the [bank] of the river"], ["lemma", "bank"], ["pos", "NOUN"]],
 };
-// For tags of words, not of entities, and for taggers of Chinese.
+// Examples for word-level tags (not entities), and for Chinese taggers.
 const WORD_TAGS_EXAMPLE = "The old man walked slowly along the quiet river";
 const CHINESE_EXAMPLES = { entities: "五月，李明从北京大学去了上海的谷歌公司", words: "老人沿着安静的河边慢慢地走" };
 const SPAN_TAG = /^[BIELSU]-/;
@@ -64,12 +64,12 @@ function drawForm(report) {
   byId("task-answer").replaceChildren();
 }
 
-// At first the tab shows the predictions for an example.
+// Show the predictions for an example when the tab is first opened.
 export function predictExample() {
   if (tasks.length && !byId("task-answer").hasChildNodes()) byId("task-form").requestSubmit();
 }
 
-// The example of a tagger; those of other families are in FIELDS.
+// Return the example text for a tagger; examples for other families are in FIELDS.
 function exampleOf(task) {
   if (task.family !== "tagging") return undefined;
   if (task.name.startsWith("zh-")) return CHINESE_EXAMPLES[tagsWords(task) ? "words" : "entities"];

@@ -4,7 +4,7 @@
   try {
     chosen = localStorage.getItem("elmo-theme");
   } catch {
-    // Storage may be forbidden; the system's theme is used then.
+    // Storage may be blocked; the system's theme is used then.
   }
   if (chosen === "light" || chosen === "dark") document.documentElement.dataset.theme = chosen;
 })();

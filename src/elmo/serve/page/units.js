@@ -1,10 +1,10 @@
-// Tokens of the model -> words on the page. The model tokenizes Chinese by characters; the browser segments them into
-// words, and a visitor may mark any other range of characters.
+// Group the model's tokens into words for the page. The model tokenizes Chinese into characters; the browser segments
+// them into words, and a visitor may mark any other range of characters.
 
 const HAN = /^\p{Script=Han}$/u;
 const segmenter = "Segmenter" in Intl ? new Intl.Segmenter("zh", { granularity: "word" }) : null;
 
-// The words of a sentence in groups { start, end, text }; each of the spans [start, end] becomes one group.
+// Return the words of a sentence in groups { start, end, text }; each of the spans [start, end] becomes one group.
 export function groupWords(text, words, spans) {
   const begins = words.map((word, index) => index === 0 || !continues(text, words, index));
   for (const [start, end] of spans) {
@@ -27,7 +27,7 @@ function continues(text, words, index) {
   return !cut.starts.has(word.start);
 }
 
-// A sentence with one [marked] word -> its text, and the characters of the word; null without exactly one mark.
+// Return the text of a sentence with one [marked] word, and the word's character range; null unless one is marked.
 export function readMarked(sentence) {
   const marks = [...sentence.matchAll(/\[([^[\]]+)\]/g)];
   if (marks.length !== 1) return null;

@@ -1,4 +1,4 @@
-// "Use this": the code that computes what is shown, in Python and with curl.
+// "Use this": code in Python and curl that reproduces the results on the page.
 import { isLocal, needsKey, serverAddress } from "./api.js";
 import { byId, make } from "./dom.js";
 import { say } from "./language.js";
@@ -96,7 +96,7 @@ function useMeaning(comparison) {
   return { python: python.join("\n"), curl: byIndex ? curl.slice(1).join("\n\n") : curl.join("\n\n") };
 }
 
-// For the page without a server, whose folder contains the module.
+// Return code for the page without a server, whose folder contains elmo.js.
 function useJavaScript(comparison) {
   const lines = [
     `import { Elmo } from ${JSON.stringify(`${serverAddress()}page/elmo.js`)};`,
@@ -152,7 +152,7 @@ function python_(value) {
   return JSON.stringify(value, null, 1).replace(/\n\s*/g, " ").replace(/\[ /g, "[").replace(/ \]/g, "]");
 }
 
-// A sentence with its mark in brackets, or with an index if it has brackets of its own.
+// Return a sentence with its mark in brackets, or with an index if the text contains brackets.
 function marked([sentence, start, end]) {
   const { text, words } = state.read[sentence];
   if (/[[\]]/.test(text)) return { sentence: text, index: [start, end] };

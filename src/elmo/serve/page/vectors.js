@@ -1,7 +1,7 @@
-// Layers of vectors as the server sends them -> mixes and cosines.
+// Decode the vectors that the server sends, and compute mixes and cosines.
 
 export function decode(sentence) {
-  // shape [L+1, T, 2D], or [T, dimensions] of one kind of vectors; bytes of little-endian float32, or values
+  // shape [L+1, T, 2D] for all layers, else [T, dimensions]; little-endian float32 bytes, or values
   const [numLayers, numWords, dim] = sentence.shape.length === 3 ? sentence.shape : [1, ...sentence.shape];
   const values = sentence.values ?? readFloats(sentence.vectors);
   const vector = (layer, word) => {
@@ -66,7 +66,7 @@ export function mean(vectors) {
   return total;
 }
 
-// The vector of a range of words: the server's if it computed one, else the mean over the words.
+// Return the vector of a range of words: the server's phrase vector if there is one, else the mean of the words.
 export function vectorOf(mixes, [sentence, start, end]) {
   const { vectors, phrases } = mixes[sentence];
   return phrases.get(`${start},${end}`) ?? mean(vectors.slice(start, end));
