@@ -19,6 +19,10 @@ from elmo.files.durable import (
 )
 
 
+def interrupt(*arguments, **options):
+    raise KeyboardInterrupt
+
+
 def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
@@ -44,10 +48,26 @@ def test_a_failure_keeps_the_previous_content(tmp_path, failure):
     assert (tmp_path / "a").read_bytes() == b"old" and names(tmp_path) == ["a"]
 
 
-def test_an_interruption_before_the_first_byte_leaves_nothing(tmp_path, monkeypatch):
-    def interrupt(path, *, wait=True):
-        raise KeyboardInterrupt
+def test_a_folder_is_replaced_only_once_the_new_one_is_on_the_disk(tmp_path, monkeypatch):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    (folder / "old").touch()
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(durable, "_sync_all", interrupt)
+        with atomic_write(folder, replaces_folder=True) as temporary:
+            temporary.mkdir()
+    assert names(folder) == ["old"] and names(tmp_path) == ["site"]
+    with atomic_write(folder, replaces_folder=True) as temporary:
+        temporary.mkdir()
+        (temporary / "new").touch()
+        assert names(folder) == ["old"]
+    assert names(folder) == ["new"] and names(tmp_path) == ["site"]
+    with pytest.raises(OSError), atomic_write(folder) as temporary:
+        temporary.mkdir()
+    assert names(folder) == ["new"]
 
+
+def test_an_interruption_before_the_first_byte_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(durable, "_locked", interrupt)
     with pytest.raises(KeyboardInterrupt), atomic_write(tmp_path / "a"):
         pass

@@ -7,6 +7,8 @@ from typing import NoReturn
 
 import pytest
 
+from elmo.files import durable
+from elmo.serve.page_folder import write_page
 from elmo.serve.served import Served, ServedModel
 from elmo.tasks import load
 from tests.serve.conftest import serving
@@ -102,3 +104,17 @@ def test_tasks_predict(language_model, tagger: Path):
         }  # fmt: skip
         assert client.post("/tasks/places", json={"items": [5]}).json()["error"]["code"] == "invalid_input"
         assert client.post("/tasks/places", json={"items": []}).status_code == 422
+
+
+def test_a_page_stays_until_the_next_one_is_on_the_disk(tmp_path, monkeypatch):
+    def interrupt(path: Path) -> NoReturn:
+        raise KeyboardInterrupt
+
+    assert write_page(Served({}), tmp_path / "site", 10) > 0
+    monkeypatch.setattr(durable, "_sync_all", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        write_page(Served({}), tmp_path / "site", 10)
+    assert (tmp_path / "site" / "index.html").is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["site"]
+    monkeypatch.undo()
+    assert write_page(Served({}), tmp_path / "site", 10) > 0

@@ -41,15 +41,18 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[Path]:
+def atomic_write(path: Path, *, replaces_folder: bool = False) -> Iterator[Path]:
     """Yield a temporary path for a file or a new folder, which is renamed to `path` at the end.
 
-    After a failure, the temporary file is removed and an earlier file at `path` is unchanged.
+    After a failure, the temporary file is removed and an earlier file at `path` is unchanged. With `replaces_folder`,
+    an earlier folder is moved away, and then deleted, once the new one is on the disk.
     """
     with _temporary_folder(path.parent, path.name) as folder:
         temporary = folder / path.name
         yield temporary
         _sync_all(temporary)
+        if replaces_folder and path.exists():
+            path.rename(folder / REPLACEMENT)
         temporary.replace(path)
         sync(path.parent)
 

@@ -32,7 +32,7 @@ from elmo.checkpoint.vocabulary import change_vocabulary
 from elmo.checkpoint.weights import StoredWeights
 from elmo.config import EncoderConfig
 from elmo.errors import InputError
-from elmo.files.durable import atomic_write, check_parent, remove
+from elmo.files.durable import atomic_write, check_parent, remove_stale
 from elmo.inference.layers import LayerName
 from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
@@ -65,12 +65,11 @@ def write_page(served: Served, output: Path, num_words: int) -> int:
         _check_model(model.name, model.elmo)
     served = Served({name: shorten(model, num_words) for name, model in served.models.items()})
     check_parent(output)
-    with atomic_write(output) as folder:
+    remove_stale(output.resolve().parent, output.name)
+    with atomic_write(output, replaces_folder=True) as folder:
         folder.mkdir()
         _write_all(served, folder)
         num_bytes = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-        if output.exists():
-            remove(output)
     return num_bytes
 
 
