@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.extras import require
-from elmo.files.durable import atomic_write
+from elmo.files.durable import atomic_write, check_parent
 
 if TYPE_CHECKING:
     from matplotlib.colors import Colormap
@@ -65,8 +65,7 @@ def check_output(output: str | Path) -> Path:
     path = Path(output)
     if path.suffix.lower() not in _SUFFIXES:
         raise InputError(f"{path} should end in .png or .svg; pictures are written in these formats.")
-    if not path.resolve().parent.is_dir():
-        raise InputError(f"The folder of {path} does not exist; create it first.")
+    check_parent(path)
     return path
 
 

@@ -16,6 +16,7 @@ from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.fusion.word_vectors import read_word_vectors
+from elmo.inference.context import normalize
 from elmo.progress import progress_bar
 
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
@@ -205,11 +206,10 @@ def _finish(words: WordCounts, rows: Sequence[int], vectors: npt.NDArray[np.floa
     is_zero = ~vectors.any(axis=1)
     centred = vectors - vectors[~is_zero].mean(axis=0)
     centred[is_zero] = 0
-    lengths = np.maximum(np.linalg.norm(centred, axis=1, keepdims=True), np.finfo(np.float32).tiny)
     return StaticVectors(
         words=tuple(words.words[row] for row in rows),
         forms=tuple(words.forms[row] for row in rows),
         frequencies=words.counts[np.array(rows)] / words.num_words,
-        vectors=(centred / lengths).astype(np.float32),
+        vectors=normalize(centred),
         lowercase=lowercase,
     )

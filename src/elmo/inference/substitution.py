@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import InputError
-from elmo.inference.context import NO_ROW, StaticTable
+from elmo.inference.context import NO_ROW, StaticTable, normalize
 from elmo.inference.runtime import Runtime
 from elmo.inference.scoring import Softmaxes, require_softmax
 from elmo.text.batch import Indexer
@@ -241,8 +241,8 @@ class _Gap:
         for softmax, window in zip(self.softmaxes, windows, strict=True):
             scores = softmax.score(window.reshape(-1, window.shape[2]), words.reshape(-1))
             total += scores.reshape(words.shape).sum(axis=1)
-        tops = np.concatenate([states[0][:, first + 1 : last + 1], states[1][:, first:last]], axis=2).mean(axis=1)
-        tops /= np.maximum(np.linalg.norm(tops, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        tops = np.concatenate([states[0][:, first + 1 : last + 1], states[1][:, first:last]], axis=2)
+        tops = normalize(tops.mean(axis=1))
         return total, (tops[1:] @ tops[0]).astype(np.float64)
 
     def _predict(self, rows: Sequence[Sequence[str]]) -> tuple[Array, Array]:

@@ -24,6 +24,7 @@ from elmo.errors import ConfigError, first_line
 from elmo.extras import require
 from elmo.files.durable import replace_file
 from elmo.fusion.static_vectors import StaticVectors
+from elmo.inference.context import normalize
 from elmo.pretrain.settings import TeacherSettings
 
 MAX_PIECES = 512  # in one sentence
@@ -214,15 +215,10 @@ def join_static_vectors(static: StaticVectors, teacher: Teacher) -> StaticVector
     vectors = teacher.encode([[form] for form in static.forms]).words.numpy()
     is_known = (vectors != 0).sum(axis=1) > 0
     centred = np.where(is_known[:, None], vectors - vectors[is_known].mean(axis=0), 0)
-    both = np.concatenate([static.vectors, _scale(centred)], axis=1)
+    both = np.concatenate([static.vectors, normalize(centred)], axis=1)
     both -= both.mean(axis=0)
     _, directions = np.linalg.eigh(both.T @ both)  # by rising eigenvalues
-    return replace(static, vectors=_scale(both @ directions[:, -static.vectors.shape[1] :]))
-
-
-def _scale(vectors: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return np.asarray(vectors / np.maximum(lengths, np.finfo(np.float32).tiny), dtype=np.float32)
+    return replace(static, vectors=normalize(both @ directions[:, -static.vectors.shape[1] :]))
 
 
 def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:

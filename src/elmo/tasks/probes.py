@@ -23,6 +23,8 @@ from torch import Tensor, nn
 
 from elmo.errors import InputError
 from elmo.extras import require
+from elmo.inference.context import normalize
+from elmo.inference.layers import cosine
 from elmo.model import Elmo
 from elmo.progress import progress_bar
 from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, Words, rank_senses
@@ -191,9 +193,7 @@ def probe_similarity(
 
 def _correlate(vectors: Array, gold: Floats) -> dict[str, Score]:
     """Return the correlations of scores (N,) with the cosines of vectors (2N, D), in which pairs are adjacent."""
-    first, second = vectors[0::2], vectors[1::2]
-    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    cosines = (first * second).sum(axis=1) / np.maximum(lengths, np.finfo(np.float32).tiny)
+    cosines = np.asarray(cosine(vectors[0::2], vectors[1::2]))
 
     def measure(name: str) -> Callable[[Floats, Floats], float]:
         return lambda gold, cosines: score_numbers(gold.tolist(), cosines.tolist())[name]
@@ -229,8 +229,7 @@ class SenseMemory:
         keys, nearest = self.candidates(entry), []
         for number, vector in enumerate(vectors):
             sums = np.stack([self._sums[entry, key][number] for key in keys])
-            lengths = np.maximum(np.linalg.norm(sums, axis=1), np.finfo(np.float32).tiny)
-            nearest.append(keys[int((sums @ vector / lengths).argmax())])
+            nearest.append(keys[int((normalize(sums) @ vector).argmax())])
         return nearest
 
 
