@@ -294,7 +294,7 @@ def test_the_corpus_and_the_command_record_the_characters(corpus, tmp_path, caps
     assert main([*command, "--characters", "Klingon"]) == 2
     assert "characters is 'Klingon'; it must be one of 'Han', 'Hiragana'" in capsys.readouterr().err
     assert main([*command, "--characters", "Han", "--split-on-spaces"]) == 2
-    assert "each decides the units, so choose one" in capsys.readouterr().err
+    assert "each defines the tokens, so choose one" in capsys.readouterr().err
 
 
 def test_a_context_layer_has_the_given_settings(model, corpus):

@@ -131,7 +131,7 @@ class ElmoLayer(nn.Module):
     def forward(self, sentences: Iterable[Sentence] | CharBatch) -> ElmoOutput:
         """Mix the layers of sentences, or of a batch made by this layer's `indexer`."""
         if isinstance(sentences, str):
-            raise InputError("A layer takes a list of sentences or a batch; put the one sentence in a list.")
+            raise InputError("A layer takes a list of sentences or a batch; put a single sentence in a list.")
         if not isinstance(sentences, CharBatch):
             words = read_sentences(sentences, self.indexer.tokenization)
             if not words:

@@ -444,7 +444,7 @@ class Elmo:
         if isinstance(a, str) and isinstance(b, str):
             return float(cosine(*self._vectors_of([a, b], layers, split_on_spaces)))
         if isinstance(a, str) or isinstance(b, str):
-            raise InputError("similarity compares two strings, two lists or two arrays; one of each was given.")
+            raise InputError("similarity compares two strings, two lists or two arrays; they must be of the same kind.")
         first, second = (
             self._vectors_of(values, layers, split_on_spaces)  # type: ignore[arg-type]
             if _is_text(values)

@@ -44,4 +44,4 @@ def test_mistakes(run: Run, language_folder, arguments, message):
 
 def test_a_model_that_predicts_no_words(run: Run, model_folder):
     message = run("substitutes", MARKED, "-m", model_folder).message()
-    assert message.startswith("This model has no softmax, so it gives vectors but predicts no words; ")
+    assert message.startswith("This model has no softmax, so it returns vectors but cannot predict words; ")

@@ -155,7 +155,7 @@ def test_the_rows_of_a_call_do_not_meet_when_state_is_carried():
 
 def test_a_model_without_softmax(tiny_model):
     message = (
-        "This model has no softmax, so it gives vectors but predicts no words; use one trained here with "
+        "This model has no softmax, so it returns vectors but cannot predict words; use a model trained with "
         "`elmo train`, or open the TensorFlow checkpoint it was exported from (format 'tensorflow')."
     )
     with refused(message):

@@ -245,7 +245,7 @@ def test_moving_a_folder_changes_nothing(tiny_model, text_file, tmp_path):
         ),
         ({"unit": "spans"}, "chosen by either only_words or spans"),
         ({"only_words": ("bank",)}, "unit is 'words'"),
-        ({"normalize": True}, "pooling and normalize make sentence vectors, but unit is 'words'"),
+        ({"normalize": True}, "pooling and normalize are for sentence vectors, but unit is 'words'"),
     ],
 )
 def test_settings_that_contradict_each_other(changes, message):

@@ -117,7 +117,7 @@ def test_a_finished_folder_that_lost_a_part_is_made_whole_again(tiny_model, text
         part.write_bytes(part.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING, logger="elmo"):
         embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
-    assert "part-00001.parquet" in caplog.text and "made again" in caplog.text
+    assert "part-00001.parquet" in caplog.text and "written again" in caplog.text
     assert read_all(tmp_path / "out") == before
 
 

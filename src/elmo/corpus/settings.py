@@ -47,7 +47,7 @@ class TextSettings(Settings):
             except InputError as error:
                 faults.append(str(error).rstrip("."))
         if self.characters and self.split_on_spaces:
-            faults.append("characters and split_on_spaces were given together; each decides the units, so choose one")
+            faults.append("characters and split_on_spaces were given together; each defines the tokens, so choose one")
         return faults
 
     @property
@@ -74,7 +74,7 @@ class PrepareSettings(TextSettings):
         faults = super().faults()
         chosen = [name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None]
         if len(chosen) > 1:
-            faults.append(f"{' and '.join(chosen)} were given together; each decides the vocabulary, so choose one")
+            faults.append(f"{' and '.join(chosen)} were given together; each defines the vocabulary, so choose one")
         return faults
 
     def to_dict(self) -> dict[str, Any]:

@@ -165,7 +165,7 @@ class FolderKind:
             faults = find_damage(output, self.list_files(manifest))
             if not faults:
                 return False
-            logger.warning("%s is damaged (%s), so it is made again.", output, "; ".join(faults[:3]))
+            logger.warning("%s is damaged (%s), so it is written again.", output, "; ".join(faults[:3]))
         replace_file(work / _PLAN, f"{json.dumps(description, indent=1)}\n".encode())
         (output / MANIFEST).unlink(missing_ok=True)  # first: no manifest without its files
         sync(output)

@@ -76,9 +76,9 @@ def choose_precision(requested: str, *, keeps_int8: Callable[[], bool]) -> Preci
     if kernels.library is None:
         return PrecisionChoice("float32", f"there are no compiled kernels: {kernels.reason}")
     if keeps_int8():
-        return PrecisionChoice("int8", f"8 bits keep a mean cosine of {LEAST_COSINE} with float32")
-    logger.info("8 bits would change the vectors of this model too much; float32 is used.")
-    return PrecisionChoice("float32", f"8 bits keep less than a mean cosine of {LEAST_COSINE} with float32")
+        return PrecisionChoice("int8", f"int8 keeps a mean cosine of {LEAST_COSINE} with float32")
+    logger.info("int8 would change the vectors of this model too much; float32 is used.")
+    return PrecisionChoice("float32", f"int8 keeps less than a mean cosine of {LEAST_COSINE} with float32")
 
 
 def remember_check(folder: Path, fingerprint: str, check: Callable[[], bool]) -> bool:
@@ -94,7 +94,7 @@ def remember_check(folder: Path, fingerprint: str, check: Callable[[], bool]) ->
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_file(path, json.dumps({"keeps_int8": result}).encode())
     except OSError as error:  # a read-only home folder: the next call checks again
-        logger.debug("The check of 8 bits could not be stored: %s", error)
+        logger.debug("The check of int8 could not be stored: %s", error)
     return result
 
 

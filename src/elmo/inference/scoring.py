@@ -197,7 +197,7 @@ def require_softmax(softmaxes: Softmaxes | None, vocabulary: Vocabulary | None) 
     """Return the softmaxes and the vocabulary; raise InputError if the model does not have them."""
     if softmaxes is None:
         raise InputError(
-            "This model has no softmax, so it gives vectors but predicts no words; use one trained here with "
+            "This model has no softmax, so it returns vectors but cannot predict words; use a model trained with "
             "`elmo train`, or open the TensorFlow checkpoint it was exported from (format 'tensorflow')."
         )
     if vocabulary is None:

@@ -164,7 +164,7 @@ class CharTable:
     def describe(self, num_characters: int) -> CharTableStruct:
         """Return the struct for words of `num_characters` ids."""
         if num_characters < self._widths.max():
-            raise KernelError(f"{num_characters} ids per word are fewer than the widest filter takes.")
+            raise KernelError(f"{num_characters} ids per word are fewer than the widest filter needs.")
         return CharTableStruct(
             len(self.bias), len(self._widths), num_characters, self._widths.ctypes.data,
             self._channels.ctypes.data, self.table.ctypes.data, self.table.shape[1], self.bias.ctypes.data,

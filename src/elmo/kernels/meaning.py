@@ -171,9 +171,9 @@ def find_nearest(
     """Return the `number` nearest candidates of each query (n, d), and their cosines."""
     (num_words, dim), num_queries = candidates.vectors.shape, len(queries)
     if not 0 < number <= num_words or queries.shape[1:] != (dim,):
-        raise KernelError(f"{number} candidates of {num_words} with {dim} dimensions were asked for.")
+        raise KernelError(f"{number} candidates of {num_words} with {dim} dimensions were requested.")
     if library is None:
-        # Products of 8 bits are exact in float32 up to 2^24, whatever their order.
+        # Products of int8 values are exact in float32 up to 2^24, whatever their order.
         dots = queries.astype(np.float64) @ candidates.vectors.T.astype(np.float64)
         cosines = np.clip(dots.astype(np.float32) * (scales[:, None] * candidates.scales), -1, 1)
         nearest = np.argsort(-cosines, axis=1, kind="stable")[:, :number].astype(np.int32)
@@ -208,13 +208,13 @@ def _check(inputs: MeaningInputs) -> None:
     starts, ends, first, last, queries, numbers = spans.T
     is_inside = (starts >= 1) & (starts <= first) & (first < last) & (last <= ends) & (ends < len(top))
     if not is_inside.all():
-        raise KernelError(f"Spans leave their sentences, or these the {len(top)} positions.")
+        raise KernelError(f"A span is not within its sentence, or a sentence not within the {len(top)} positions.")
     if len(positions) != len(top) or positions.min() < 0 or positions.max() >= num_tokens:
-        raise KernelError(f"positions name tokens beyond the {num_tokens} distinct ones.")
+        raise KernelError(f"positions contains a token that is not among the {num_tokens} distinct tokens.")
     if queries.min() < 0 or queries.max() >= num_tokens:
-        raise KernelError(f"Spans name tokens beyond the {num_tokens} distinct ones.")
+        raise KernelError(f"A span has a token that is not among the {num_tokens} distinct tokens.")
     if numbers.max() >= num_lists or (numbers.max() >= 0 and candidates is None):
-        raise KernelError(f"Spans name lists beyond the {num_lists} of candidates.")
+        raise KernelError(f"A span has a list that is not among the {num_lists} lists of candidates.")
     if candidates is not None and candidates.softmax.shape[1] * 2 not in (top.shape[1], 2 * top.shape[1]):
         raise KernelError(f"Softmax rows of {candidates.softmax.shape[1]} dimensions do not fit the top layer.")
 

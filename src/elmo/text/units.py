@@ -178,7 +178,7 @@ class ScriptWatch:
             advice = f"the model {name}" if name else "a model for this language"
             warnings.warn(
                 f"Most letters of this text are {script}, but the model was trained on "
-                f"{' and '.join(sorted(self.learned))} text, so its answers mean little here; use {advice}.",
+                f"{' and '.join(sorted(self.learned))} text, so its results are unreliable here; use {advice}.",
                 UnfamiliarScriptWarning,
                 stacklevel=4,
             )

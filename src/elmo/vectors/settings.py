@@ -56,7 +56,7 @@ class VectorSettings(Settings):
         if self.unit != "spans" and any(chosen):
             faults.append(f"only_words and spans choose spans, but unit is {self.unit!r}; make it 'spans'")
         if self.unit != "sentences" and (self.normalize or self.pooling not in ("auto", "mean")):
-            faults.append(f"pooling and normalize make sentence vectors, but unit is {self.unit!r}")
+            faults.append(f"pooling and normalize are for sentence vectors, but unit is {self.unit!r}")
         if self.language is not None and self.split != "sentences":
             faults.append(f"language is {self.language!r}, but it is used only if split is 'sentences'")
         return faults

@@ -62,7 +62,7 @@ class Engine:
         if self.name not in ("local", "ray"):
             raise InputError(f"The engine {self.name!r} is unknown; choose local or ray.")
         if self.name == "local" and self.address is not None:
-            raise InputError("An address is that of a Ray cluster; choose the engine ray too.")
+            raise InputError("An address is only for a Ray cluster; choose the engine ray too.")
         if self.name == "ray":
             check_cluster(self.address)
         share_threads(self.num_workers, self.num_threads)
@@ -133,12 +133,12 @@ def _open_model(folder: Path, precision: str, device: str, num_threads: int) -> 
     reuse_large_blocks()
     if not folder.is_dir():
         raise InputError(
-            f"The machine {platform.node()} of the cluster does not see {folder.parent.parent}; choose an output "
-            "folder that all machines see under the same name."
+            f"The machine {platform.node()} of the cluster cannot access {folder.parent.parent}; choose an output "
+            "folder that all machines can access under the same name."
         )
     model = Elmo.from_pretrained(folder, format="elmo", precision=precision, device=device, num_threads=num_threads)
     if model.precision != precision:
-        raise InputError(f"A worker cannot compute in {precision}, as the others do; choose --precision float32.")
+        raise InputError(f"A worker cannot use the precision {precision} of the others; choose --precision float32.")
     return model
 
 
