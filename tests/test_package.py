@@ -8,7 +8,7 @@ import yaml
 
 import elmo
 from elmo import __version__
-from elmo.checkpoint.card import card_field
+from elmo.checkpoint.folder import card_field
 from elmo.checkpoint.location import cache_folder
 from elmo.checkpoint.source import installed_models
 from elmo.cli import main

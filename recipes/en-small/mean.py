@@ -15,8 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from elmo import Elmo
-from elmo.checkpoint.card import derived_card
-from elmo.checkpoint.folder import write_folder
+from elmo.checkpoint.folder import derived_card, write_folder
 from elmo.checkpoint.open import open_checkpoint
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.fusion.fuse import find_common_directions, fit_map

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from elmo import CheckpointError, Elmo
-from elmo.checkpoint.card import card_field
-from elmo.checkpoint.folder import read_folder
+from elmo.checkpoint.folder import card_field, read_folder
 from elmo.checkpoint.vocabulary import change_vocabulary
 from tests.language_models import VOCABULARY, make_language_model
 

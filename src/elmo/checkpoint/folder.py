@@ -7,15 +7,15 @@ config.json records the hash of every other file, so a folder that mixes files o
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from elmo.checkpoint.card import read_card
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.components import ContextLayer, SentenceHead
-from elmo.checkpoint.location import as_path, read_json, read_lines
+from elmo.checkpoint.location import as_path, read_file, read_json, read_lines
 from elmo.checkpoint.tensors import Array, read_tensors, write_tensors
 from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, store
 from elmo.config import ContextConfig, ModelConfig, SentenceConfig
@@ -29,6 +29,7 @@ COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE = "word_counts.txt", "aliases.txt"
 _LISTS = (VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE)
 FILES = (CONFIG_FILE, WEIGHTS_FILE, *_LISTS, "context.safetensors", "sentence.safetensors")
 FORMAT_NAME, FORMAT_VERSION = "modern-elmo", 4
+_FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 
 
 def is_model_folder(folder: Path) -> bool:
@@ -75,7 +76,7 @@ def read_folder(folder: Path) -> Checkpoint:
         characters=lists.get(CHARACTERS_FILE),
         origin={name: str(value) for name, value in header["origin"].items()},
         word_counts=word_counts,
-        card=read_card(folder / CARD_FILE),
+        card=read_card(folder),
         context=context,
         aliases=aliases,
         sentence=sentence,
@@ -219,3 +220,36 @@ def list_entries(checkpoint: Checkpoint) -> dict[str, Iterable[str]]:
         ALIASES_FILE: [f"{token} {alias}" for token, alias in checkpoint.aliases.items()] or None,
     }
     return {name: entries for name, entries in lists.items() if entries is not None}
+
+
+# --- the model card, README.md
+
+
+def read_card(folder: Path) -> str | None:
+    """Return the model card in a folder; None if it is missing or is not UTF-8 text."""
+    path = folder / CARD_FILE
+    try:
+        return read_file(path).decode("utf-8") if path.is_file() else None
+    except UnicodeDecodeError:
+        return None
+
+
+def derived_card(card: str | None, origin: str) -> str | None:
+    """Return the card of a model derived by `origin`; it keeps the license and language, but no measurements."""
+    front = _FRONT_MATTER.match(card or "")
+    if card is None or front is None:
+        return None
+    title = re.search(r"^# (.+)$", card, re.MULTILINE)
+    name = title[1].strip() if title else "another model"
+    return (
+        f"{front[0]}# From {name}\n\nMade from {name} by {origin}. The license of {name} applies to these weights; its "
+        "measurements do not.\n"
+    )
+
+
+def card_field(card: str | None, name: Literal["language", "license"]) -> str | None:
+    """Return a field from the front matter of a card; for a list, its first item."""
+    front = _FRONT_MATTER.match(card or "")
+    pattern = rf"^{name}:[ \t]*(?:\n[ \t]*-[ \t]*|\[)?['\"]?([^'\"\n,\]]+)"
+    line = re.search(pattern, front[1], re.MULTILINE) if front else None
+    return line[1].strip() if line else None

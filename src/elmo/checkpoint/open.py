@@ -14,9 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal, get_args
 
-from elmo.checkpoint.card import read_card
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.folder import CARD_FILE, is_model_folder, read_folder
+from elmo.checkpoint.folder import is_model_folder, read_card, read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
 from elmo.checkpoint.location import HDF5_SUFFIXES, check_expansion, check_file, unreadable
 from elmo.checkpoint.source import find_model
@@ -136,7 +135,7 @@ def _read(path: Path, format: Format | None) -> Checkpoint:
     else:
         prefix = tensorflow.find_prefix(path)
         checkpoint = tensorflow.read_tensorflow(prefix, _find_options(folder, prefix))
-    card = read_card(folder / CARD_FILE)
+    card = read_card(folder)
     # Without front matter, README.md may not be a model card.
     return replace(checkpoint, card=card) if card is not None and card.startswith("---\n") else checkpoint
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint, build_vocabulary
+from elmo.checkpoint.folder import derived_card
 from elmo.checkpoint.weights import list_some
 from elmo.errors import InputError
 from elmo.text.vocabulary import Vocabulary

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from elmo.checkpoint.card import derived_card
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.components import ContextLayer
+from elmo.checkpoint.folder import derived_card
 from elmo.checkpoint.weights import Float32
 from elmo.config import NEW_CONTEXT, ContextConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmo.checkpoint.card import card_field
+from elmo.checkpoint.folder import card_field
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, MODELS_BY_SCRIPT, choose_model
 from elmo.errors import ConfigError
 from elmo.model import Elmo
