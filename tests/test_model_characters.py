@@ -275,7 +275,7 @@ def test_transformers_tokens_are_characters_also_of_given_words(model, tmp_path)
 
 
 def test_word_segmentation_is_scored_by_words():
-    from elmo.tasks.metrics import score_spans, tag_spans
+    from elmo.tasks.families.metrics import score_spans, tag_spans
 
     assert tag_spans(["B", "E", "S", "B", "M", "E"]) == [("word", 0, 1), ("word", 2, 2), ("word", 3, 5)]
     assert tag_spans(["O", "B-LOC", "I-LOC"]) == [("LOC", 1, 2)]

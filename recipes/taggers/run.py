@@ -19,7 +19,7 @@ from safetensors.numpy import load_file, save_file
 
 from elmo import Elmo, tasks
 from elmo.tasks.examples import locate_words
-from elmo.tasks.metrics import score_labels, score_spans
+from elmo.tasks.families.metrics import score_labels, score_spans
 from elmo.tasks.taggers import TAGGERS_FOLDER, Tagger
 
 Sentence = tuple[str, list[str], list[str]]  # its text, words and tags

@@ -10,7 +10,7 @@ from elmo import InputError, tasks
 from elmo.files.sources import Place
 from elmo.tasks import TaskOptions, load
 from elmo.tasks.examples import TaggedSentence, build_example
-from elmo.tasks.metrics import score_tags
+from elmo.tasks.families.metrics import score_tags
 from elmo.tasks.readers import read_examples
 from elmo.tasks.settings import ReadSettings
 from elmo.text.tokenize import tokenize
@@ -208,7 +208,7 @@ def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path
 
 def test_a_network_without_unanswered_questions_is_as_it_was(toy_inputs):
     from elmo.tasks.families import choose_family
-    from elmo.tasks.families.networks import Batcher, Vocabularies, WordList
+    from elmo.tasks.families.blocks import Batcher, Vocabularies, WordList
     from elmo.tasks.task import build_network
 
     examples, _ = read_examples(toy_inputs("question_answering").train, "question_answering", ReadSettings())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from elmo.tasks import metrics
+from elmo.tasks.families import metrics
 
 
 @pytest.mark.parametrize(

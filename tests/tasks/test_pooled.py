@@ -10,7 +10,7 @@ import torch
 from elmo.tasks import describe, load
 from elmo.tasks.examples import LabelledText
 from elmo.tasks.families import choose_family
-from elmo.tasks.families.networks import Batcher, BilmShape, Vocabularies, WordList
+from elmo.tasks.families.blocks import Batcher, BilmShape, Vocabularies, WordList
 from elmo.tasks.families.pooled import PooledClassifier, choose_ngrams
 from elmo.tasks.fit import decayed_rate, limit_threads
 from elmo.tasks.settings import make_settings

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from elmo import InputError
-from elmo.tasks.families.networks import CharacterCnn, encode_characters, read_pretrained
+from elmo.tasks.families.blocks import CharacterCnn, encode_characters, read_pretrained
 
 SENTENCES = [("The", "cat"), ("Zebra",)]
 

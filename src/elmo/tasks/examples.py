@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from elmo.errors import InputError
 from elmo.files.sources import Place
-from elmo.tasks.metrics import tag_spans
+from elmo.tasks.families.metrics import tag_spans
 from elmo.text.sentence_input import Tokenizer, read_sentence
 from elmo.text.tokenize import Word
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from elmo.errors import InputError
 from elmo.layer import ElmoLayer
 from elmo.progress import StatusBar, describe
-from elmo.tasks.families import TaskNetwork
+from elmo.tasks.families.network import TaskNetwork
 from elmo.tasks.settings import FitSettings, TaskSettings
 
 Weights = dict[str, Tensor]

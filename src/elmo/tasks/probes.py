@@ -28,8 +28,8 @@ from elmo.inference.layers import cosine
 from elmo.model import Elmo
 from elmo.progress import progress_bar
 from elmo.tasks.examples import SenseSentence, SenseTarget, SentencePair, Words, rank_senses
+from elmo.tasks.families.metrics import score_numbers
 from elmo.tasks.fit import limit_threads
-from elmo.tasks.metrics import score_numbers
 from elmo.tasks.readers import open_reader, read_examples
 from elmo.tasks.readers.datasets import read_first_senses
 from elmo.tasks.settings import PairTarget, ReadSettings

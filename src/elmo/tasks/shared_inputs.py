@@ -12,8 +12,9 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.model import Elmo
-from elmo.tasks.families import TaskNetwork, choose_family
-from elmo.tasks.families.networks import WordList, read_pretrained
+from elmo.tasks.families import choose_family
+from elmo.tasks.families.blocks import WordList, read_pretrained
+from elmo.tasks.families.network import TaskNetwork
 from elmo.tasks.fit import TaskReport
 from elmo.tasks.layer_store import LayerStore
 from elmo.tasks.readers import read_examples

@@ -19,7 +19,7 @@ from elmo.errors import CheckpointError, InputError, first_line
 from elmo.extras import require
 from elmo.model import Elmo
 from elmo.tasks.examples import TaggedSentence, TagPrediction, Words
-from elmo.tasks.metrics import score_tags
+from elmo.tasks.families.metrics import score_tags
 from elmo.tasks.predict import TrainedTask
 from elmo.tasks.settings import ReadSettings
 from elmo.text.tokenize import Word

@@ -24,8 +24,8 @@ from elmo.files.durable import current_folder, replacing_folder
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.tasks.examples import Words
-from elmo.tasks.families import Labels, TaskNetwork, choose_family
-from elmo.tasks.families.networks import (
+from elmo.tasks.families import choose_family
+from elmo.tasks.families.blocks import (
     FIRST_WORD,
     Batcher,
     BilmShape,
@@ -34,6 +34,7 @@ from elmo.tasks.families.networks import (
     WordFeatures,
     WordList,
 )
+from elmo.tasks.families.network import Labels, TaskNetwork
 from elmo.tasks.families.pooled import PooledClassifier
 from elmo.tasks.fit import limit_threads
 from elmo.tasks.layer_store import Values, compute_layers

@@ -30,8 +30,8 @@ from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.tasks.families import Labels
-from elmo.tasks.families.networks import Batcher, BilmShape, Vocabularies, WordList, choose_words
+from elmo.tasks.families.blocks import Batcher, BilmShape, Vocabularies, WordList, choose_words
+from elmo.tasks.families.network import Labels
 from elmo.tasks.families.pooled import choose_ngrams
 from elmo.tasks.fit import FitState, TaskReport, fit, limit_threads
 from elmo.tasks.readers.records import Data, absolute_path, list_files, store_records, to_source

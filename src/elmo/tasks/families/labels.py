@@ -19,8 +19,7 @@ from elmo.tasks.examples import (
     Span,
     Words,
 )
-from elmo.tasks.families import Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.families.networks import (
+from elmo.tasks.families.blocks import (
     attend,
     batch_length,
     build_sequence_encoder,
@@ -30,7 +29,8 @@ from elmo.tasks.families.networks import (
     pool_ranges,
     span_mask,
 )
-from elmo.tasks.metrics import score_labels, score_numbers, score_relations
+from elmo.tasks.families.metrics import score_labels, score_numbers, score_relations
+from elmo.tasks.families.network import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.settings import TaskSettings
 
 MAX_DISTANCE = 30

@@ -20,8 +20,8 @@ from torch import Tensor
 
 from elmo.extras import require
 from elmo.tasks.examples import LabelledText, LabelPrediction, Words
-from elmo.tasks.families import Labels, TaskNetwork
-from elmo.tasks.families.networks import Batcher, WordList
+from elmo.tasks.families.blocks import Batcher, WordList
+from elmo.tasks.families.network import Labels, TaskNetwork
 
 Array = npt.NDArray[np.float32]
 Targets = npt.NDArray[np.int64]

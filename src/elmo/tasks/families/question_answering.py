@@ -7,8 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.tasks.examples import AnswerPrediction, Question, Words
-from elmo.tasks.families import Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.families.networks import (
+from elmo.tasks.families.blocks import (
     VERY_LOW,
     AttentionPooling,
     batch_length,
@@ -16,7 +15,8 @@ from elmo.tasks.families.networks import (
     masked_softmax,
     pool_max,
 )
-from elmo.tasks.metrics import score_answers
+from elmo.tasks.families.metrics import score_answers
+from elmo.tasks.families.network import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.settings import TaskSettings
 
 MAX_ANSWER_WORDS = 20

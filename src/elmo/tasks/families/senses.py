@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, rank_senses
-from elmo.tasks.families import Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.families.networks import VERY_LOW, pool_mean, span_mask
+from elmo.tasks.families.blocks import VERY_LOW, pool_mean, span_mask
+from elmo.tasks.families.network import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.settings import TaskSettings
 
 

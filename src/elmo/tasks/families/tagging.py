@@ -8,8 +8,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from elmo.tasks.examples import TaggedSentence, TagPrediction
-from elmo.tasks.families import Labels, MakeEncoder, TaskNetwork
-from elmo.tasks.metrics import SEGMENTATION, score_tags
+from elmo.tasks.families.metrics import SEGMENTATION, score_tags
+from elmo.tasks.families.network import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.settings import TaskSettings
 
 _OUTSIDE, _PREFIXES = "O", tuple("BIMELSU")  # of IOB, IOB2, IOBES, BMES and BILOU

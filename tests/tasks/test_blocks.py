@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from elmo.layer import LayerMixes
-from elmo.tasks.families import networks
+from elmo.tasks.families import blocks
 from elmo.tasks.settings import NetworkSettings
 from tests.tasks.toys import small
 
@@ -15,7 +15,7 @@ SENTENCES = [("a", "b", "c"), ("b",), ()]
 @pytest.mark.parametrize("num_layers", [1, 2])
 def test_padding_changes_nothing(kind, num_layers):
     torch.manual_seed(0)
-    network = networks.build_sequence_encoder(NetworkSettings(kind=kind, dim=6, num_layers=num_layers), 4)
+    network = blocks.build_sequence_encoder(NetworkSettings(kind=kind, dim=6, num_layers=num_layers), 4)
     inputs = torch.randn(2, 5, 4)
     mask = torch.tensor([[True] * 5, [True, True, True, False, False]])
     both = network(inputs, mask)
@@ -26,7 +26,7 @@ def test_padding_changes_nothing(kind, num_layers):
 
 def test_a_bilstm_is_torchs_own():
     torch.manual_seed(0)
-    network = networks.build_sequence_encoder(NetworkSettings(dim=6), 4)
+    network = blocks.build_sequence_encoder(NetworkSettings(dim=6), 4)
     own = torch.nn.LSTM(4, 3, batch_first=True, bidirectional=True)
     for name, value in network.left_to_right[0].named_parameters():
         getattr(own, name).data.copy_(value)
@@ -43,17 +43,17 @@ def make_encoder(model, **changes):
     if elmo.where != "none":
         num_mixes = 2 if elmo.where == "both" else 1
         mixes = LayerMixes(3, model.dim, num_mixes=num_mixes, dropout=0.0, layers=elmo.layers)
-    words = networks.WordList(["a", "b"])
-    inputs = networks.WordFeatures(settings.words, num_learned=len(words), pretrained=None)
+    words = blocks.WordList(["a", "b"])
+    inputs = blocks.WordFeatures(settings.words, num_learned=len(words), pretrained=None)
 
     def layers_of(sentence):
         return model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2).reshape(len(sentence), 3 * model.dim)
 
-    shape = networks.BilmShape(3, model.dim)
-    batcher = networks.Batcher(
-        networks.Vocabularies(words, networks.WordList()), shape, layers_of if mixes is not None else None
+    shape = blocks.BilmShape(3, model.dim)
+    batcher = blocks.Batcher(
+        blocks.Vocabularies(words, blocks.WordList()), shape, layers_of if mixes is not None else None
     )
-    return networks.Encoder(batcher, inputs, mixes, settings).eval(), batcher
+    return blocks.Encoder(batcher, inputs, mixes, settings).eval(), batcher
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
 
 
 def test_words_are_found_in_lower_case_too():
-    words = networks.WordList(["paris", "The"])
+    words = blocks.WordList(["paris", "The"])
     assert words.ids(["Paris", "The", "the", "paris"]) == [2, 3, 1, 2]
 
 
@@ -94,9 +94,9 @@ def test_ranges_are_pooled_as_by_their_masks():
     states = torch.randn(3, 7, 4, requires_grad=True)
     chosen = [(row, (start, end)) for row in range(3) for start in range(7) for end in range(start + 1, 8)]
     rows, spans = torch.tensor([row for row, _ in chosen]), [span for _, span in chosen]
-    inside = networks.span_mask(spans, 7)
-    expected = torch.cat([networks.pool_max(states[rows], inside), networks.pool_mean(states[rows], inside)], dim=-1)
-    found = networks.pool_ranges(states, rows, spans)
+    inside = blocks.span_mask(spans, 7)
+    expected = torch.cat([blocks.pool_max(states[rows], inside), blocks.pool_mean(states[rows], inside)], dim=-1)
+    found = blocks.pool_ranges(states, rows, spans)
     torch.testing.assert_close(found, expected)
     weights = torch.randn_like(found)
     gradients = [torch.autograd.grad((pooled * weights).sum(), states)[0] for pooled in (found, expected)]
@@ -104,17 +104,17 @@ def test_ranges_are_pooled_as_by_their_masks():
 
 
 def test_an_empty_range_is_pooled_to_zeros():
-    assert not networks.pool_ranges(torch.zeros(1, 1, 4), torch.tensor([0]), [(0, 0)]).any()
+    assert not blocks.pool_ranges(torch.zeros(1, 1, 4), torch.tensor([0]), [(0, 0)]).any()
 
 
 def test_pooling_sees_real_positions_alone():
     states = torch.tensor([[[1.0], [5.0], [9.0]]])
     mask = torch.tensor([[True, True, False]])
-    assert networks.pool_max(states, mask).item() == 5 and networks.pool_mean(states, mask).item() == 3
+    assert blocks.pool_max(states, mask).item() == 5 and blocks.pool_mean(states, mask).item() == 3
     nothing = torch.zeros(1, 3, dtype=torch.bool)
-    assert networks.pool_max(states, nothing).item() == networks.pool_mean(states, nothing).item() == 0
-    weighted = networks.AttentionPooling(1)(states, mask).item()
+    assert blocks.pool_max(states, nothing).item() == blocks.pool_mean(states, nothing).item() == 0
+    weighted = blocks.AttentionPooling(1)(states, mask).item()
     assert 1 <= weighted <= 5
-    assert networks.AttentionPooling(1)(states, nothing).item() == 0
-    assert networks.attend(states, states, nothing).abs().sum() == 0
-    assert networks.span_mask([(1, 3), (0, 0)], 3).tolist() == [[False, True, True], [False] * 3]
+    assert blocks.AttentionPooling(1)(states, nothing).item() == 0
+    assert blocks.attend(states, states, nothing).abs().sum() == 0
+    assert blocks.span_mask([(1, 3), (0, 0)], 3).tolist() == [[False, True, True], [False] * 3]
