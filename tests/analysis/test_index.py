@@ -164,7 +164,7 @@ def test_rejected_rows_and_rows_of_words_keep_their_places(model, tmp_path):
     assert [(each.sentence.source, each.sentence.number, each.mark()) for each in occurrences] == [
         (str(file), number, text)
         for file in files
-        for number, text in enumerate(["a [bank]", "The [bank]!", "by the [bank]"])
+        for number, text in ((0, "a [bank]"), (3, "The [bank]!"), (4, "by the [bank]"))
     ]
 
 
@@ -298,7 +298,7 @@ def test_a_build_removes_nothing_that_only_looks_like_its_own(model, texts, tmp_
 @pytest.mark.parametrize("damage", ["empty", "cut", "other"])
 @pytest.mark.parametrize(
     "name",
-    ["index.json", "rows.npy", "words.json", "word_ids.npy", "layer-0.faiss", "layer-1.faiss"],
+    ["index.json", "starts.npy", "words.json", "word_ids.npy", "layer-0.faiss", "layer-1.faiss"],
 )
 def test_every_damaged_file_of_an_index_is_reported(model, index, name, damage):
     whole = find_neighbors(model, QUERY, index, words="same")
@@ -309,20 +309,8 @@ def test_every_damaged_file_of_an_index_is_reported(model, index, name, damage):
     path.write_bytes(changed[damage])
     with pytest.raises(CheckpointError, match=r"damaged .* build (it|the index) again"):
         find_neighbors(model, QUERY, CorpusIndex(index.folder), words="same")
+    shutil.rmtree(path.parent)
     assert find_neighbors(model, QUERY, build_index(model, index.folder), words="same") == whole
-
-
-@pytest.mark.parametrize("column", [0, 3])  # the row in the vectors; the end of the words
-def test_an_index_with_wrong_places_is_reported_and_built_again(model, index, column):
-    whole = find_neighbors(model, QUERY, index)
-    path = index.folder / "index" / "rows.npy"
-    rows = np.load(path)
-    rows[:-1, column] = rows[:-1, column] + 1
-    path.unlink()
-    np.save(path, rows)
-    with pytest.raises(CheckpointError, match=r"rows.npy does not describe the sentences\); build the index again"):
-        find_neighbors(model, QUERY, CorpusIndex(index.folder))
-    assert find_neighbors(model, QUERY, build_index(model, index.folder)) == whole
 
 
 def test_an_index_without_the_layers_of_its_vectors_is_built_again(model, index):
@@ -331,7 +319,7 @@ def test_an_index_without_the_layers_of_its_vectors_is_built_again(model, index)
     assert build_index(model, index.folder).layers == index.layers
 
 
-@pytest.mark.parametrize("changes", [{"layers": 7}, {"model": 3}, {"version": 5}, {"vectors": None}])
+@pytest.mark.parametrize("changes", [{"version": 5}, {"vectors": None}])
 def test_a_description_that_no_index_has_is_reported(index, changes):
     path = index.folder / "index" / "index.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
@@ -351,9 +339,3 @@ def test_a_full_disk_is_reported_when_vectors_are_written(tmp_path):
             write_vectors(tmp_path / "cells", len(vectors), vectors, [vectors])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-
-
-def test_an_index_of_an_earlier_version_has_to_be_built_again(tmp_path):
-    (tmp_path / "manifest.json").write_text('{"format": "modern-elmo-index", "version": 5}')
-    with pytest.raises(CheckpointError, match="is an index of an earlier version; build one in a new folder"):
-        CorpusIndex(tmp_path)

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
 from elmo.cli.command import argument, list_given, option
@@ -182,12 +183,12 @@ class CorpusOptions:
 
     def open(self, model: ModelOptions, text: str) -> "tuple[CorpusIndex | list[str], Elmo]":
         """Open the index, or check that the text files exist; open the index's model, or the model for a text."""
-        from elmo.analysis.index import CorpusIndex, is_index
+        from elmo.analysis.index import CorpusIndex
         from elmo.analysis.occurrences import find_corpus
         from elmo.checkpoint.source import DEFAULT_NAME
 
         name, *others = self.files
-        if others or not is_index(name):
+        if others or not Path(name).is_dir():
             find_corpus(self.files)
             return self.files, model.open([text])
         if self.reading:

@@ -7,7 +7,6 @@ The queue is bounded in words. A long request is split into chunks, which altern
 import asyncio
 import contextlib
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -40,7 +39,6 @@ class Batcher:
         self._metrics, self._settings = metrics, settings
         self._waiting: deque[deque[_Chunk]] = deque()  # the remaining chunks of each request
         self._num_words = 0  # in all waiting chunks
-        self._waiting_since = 0.0
         self._is_closing = False
         self._changed = threading.Condition()
         self._loop = asyncio.get_running_loop()
@@ -48,31 +46,20 @@ class Batcher:
         self._thread.start()
         metrics.waiting_words.set_function(lambda: self._num_words)
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether work is still accepted."""
-        return self._thread.is_alive() and not self._is_closing
-
     async def compute(self, key: Hashable, function: Function, sentences: Sequence[Words]) -> list[Any]:
         """Return one result per sentence, in order; cancellation drops the chunks that are still in the queue.
 
         Sentences with the same key are computed in one call, even if they belong to several requests.
         """
         chunks = deque(
-            _Chunk(key, function, chunk, num_words, self._loop.create_future())
-            for chunk, num_words in self._cut(sentences)
+            _Chunk(key, function, chunk, count_words(chunk), self._loop.create_future())
+            for chunk in self._cut(sentences)
         )
         futures, num_words = [chunk.future for chunk in chunks], count_words(sentences)
         with self._changed:
-            if self._is_closing:
-                message = "The server is stopping; try another server, or again later."
-                raise Problem(503, "stopping", message, headers={"Retry-After": "5"})
             if self._num_words + num_words > self._settings.queue_words:
-                self._metrics.refused.labels("queue_full").inc()
                 message = f"{self._num_words} words of {len(self._waiting)} requests are in the queue; try again later."
                 raise Problem(503, "overloaded", message, headers={"Retry-After": "1"})
-            if not self._waiting:
-                self._waiting_since = time.monotonic()
             self._waiting.append(chunks)
             self._num_words += num_words
             self._changed.notify()
@@ -82,21 +69,21 @@ class Batcher:
             for future in futures:
                 future.cancel()
 
-    def _cut(self, sentences: Sequence[Words]) -> Iterator[tuple[list[Words], int]]:
-        """Yield chunks of sentences with their numbers of words; a single long sentence may exceed the limit."""
-        size = self._settings.batch_words // CHUNKS_PER_BATCH
+    def _cut(self, sentences: Sequence[Words]) -> Iterator[list[Words]]:
+        """Yield chunks of sentences; a single long sentence may exceed the limit."""
         chunk: list[Words] = []
-        num_words = 0
+        room = size = self._settings.batch_words // CHUNKS_PER_BATCH
         for sentence in sentences:
-            if chunk and num_words + count_words([sentence]) > size:
-                yield chunk, num_words
-                chunk, num_words = [], 0
+            num_words = count_words([sentence])
+            if chunk and num_words > room:
+                yield chunk
+                chunk, room = [], size
             chunk.append(sentence)
-            num_words += count_words([sentence])
-        yield chunk, num_words
+            room -= num_words
+        yield chunk
 
     async def close(self) -> None:
-        """Accept no more work and wait some seconds for the thread, which is a daemon, to end."""
+        """Wait some seconds for the thread, which is a daemon, to end."""
         with self._changed:
             self._is_closing = True
             self._changed.notify()
@@ -113,12 +100,10 @@ class Batcher:
     def _wait(self) -> bool:
         """Wait for work; return False when the server stops and the queue is empty."""
         with self._changed:
-            while not self._waiting and not self._is_closing:
-                if not self._changed.wait(IDLE_SECONDS):
+            if not self._waiting:
+                while not self._changed.wait_for(lambda: self._waiting or self._is_closing, IDLE_SECONDS):
                     return_free_memory()
-            ready = self._waiting_since + WAIT_SECONDS
-            while self._num_words < self._settings.batch_words and (remaining := ready - time.monotonic()) > 0:
-                self._changed.wait(remaining)
+                self._changed.wait_for(lambda: self._num_words >= self._settings.batch_words, WAIT_SECONDS)
             return bool(self._waiting)
 
     def _take(self) -> list[_Chunk]:

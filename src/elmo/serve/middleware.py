@@ -33,7 +33,6 @@ class Metrics:
         self.registry = registry = CollectorRegistry()
         self.requests = Counter("elmo_requests", "Requests", ["route", "status"], registry=registry)
         self.seconds = Histogram("elmo_request_seconds", "Time to the response", ["route"], registry=registry)
-        self.refused = Counter("elmo_refused", "Refused requests", ["reason"], registry=registry)
         self.words = Counter("elmo_words", "Words computed, including sentence boundaries", registry=registry)
         self.waiting_words = Gauge("elmo_waiting_words", "Words in the queue", registry=registry)
         self.in_progress = Gauge("elmo_requests_in_progress", "Requests without a response", registry=registry)
@@ -113,15 +112,12 @@ class Gate:
         host, origin = request.headers.get("host"), request.headers.get("origin")
         if self._settings.api_key is not None:
             if not _has_key(request, self._settings.api_key):
-                self._metrics.refused.labels("key").inc()
                 message = "The key is missing or wrong; send it as 'Authorization: Bearer KEY'."
                 raise Problem(401, "unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
         elif not is_known_host(host, self._hosts):
-            self._metrics.refused.labels("host").inc()
             message = f"{host!r:.80} is not a name of this server; use its address, or start it with "
             raise Problem(403, "unknown_host", f"{message}--allowed-host NAME or with a key.")
         elif request.method not in ("GET", "HEAD", "OPTIONS") and self._is_cross_site(request):
-            self._metrics.refused.labels("site").inc()
             message = f"A page of {origin!r:.80} sent this request; start the server with --cors-origin to allow that."
             raise Problem(403, "cross_site", message)
 
