@@ -43,17 +43,13 @@ def make_encoder(model, **changes):
     if elmo.where != "none":
         num_mixes = 2 if elmo.where == "both" else 1
         mixes = LayerMixes(3, model.dim, num_mixes=num_mixes, dropout=0.0, layers=elmo.layers)
-    words = blocks.WordList(["a", "b"])
-    inputs = blocks.WordFeatures(settings.words, num_learned=len(words), pretrained=None)
+    words = blocks.Vocabularies(blocks.WordList(["a", "b"] if settings.words.kinds else []), blocks.WordList())
 
     def layers_of(sentence):
         return model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2).reshape(len(sentence), 3 * model.dim)
 
-    shape = blocks.BilmShape(3, model.dim)
-    batcher = blocks.Batcher(
-        blocks.Vocabularies(words, blocks.WordList()), shape, layers_of if mixes is not None else None
-    )
-    return blocks.Encoder(batcher, inputs, mixes, settings).eval(), batcher
+    inputs = blocks.NetworkInputs(words, blocks.BilmShape(3, model.dim), layers_of)
+    return blocks.Encoder(inputs, blocks.WordFeatures(settings.words, words, None), mixes, settings).eval()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +62,7 @@ def make_encoder(model, **changes):
     ],
 )
 def test_elmo_is_added_where_configured_and_batches_change_nothing(tiny_model, where, layers, input_dim, output_dim):
-    encoder, _ = make_encoder(tiny_model, elmo__where=where, elmo__layers=layers)
+    encoder = make_encoder(tiny_model, elmo__where=where, elmo__layers=layers)
     assert (encoder.input_dim, encoder.output_dim) == (input_dim, output_dim)
     together, _ = encoder(SENTENCES)
     assert together.shape == (3, 3, output_dim)
@@ -77,9 +73,8 @@ def test_elmo_is_added_where_configured_and_batches_change_nothing(tiny_model, w
 
 
 def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
-    encoder, batcher = make_encoder(tiny_model, elmo__where="input", words__kinds=[])
-    batch = batcher([SENTENCES[0]])
-    (vectors,) = encoder.elmo(batch.layers, batch.mask)
+    encoder = make_encoder(tiny_model, elmo__where="input", words__kinds=[])
+    (vectors,) = encoder._mix([SENTENCES[0]], torch.ones(1, 3, dtype=torch.bool))
     expected = torch.from_numpy(tiny_model.embed([list(SENTENCES[0])])[0])
     torch.testing.assert_close(vectors[0], expected, atol=1e-6, rtol=0)
 

@@ -208,17 +208,17 @@ def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path
 
 def test_a_network_without_unanswered_questions_is_as_it_was(toy_inputs):
     from elmo.tasks.families import choose_family
-    from elmo.tasks.families.blocks import Batcher, Vocabularies, WordList
+    from elmo.tasks.families.blocks import NetworkInputs, Vocabularies, WordList
     from elmo.tasks.task import build_network
 
     examples, _ = read_examples(toy_inputs("question_answering").train, "question_answering", ReadSettings())
     settings = small("question_answering", elmo__where="none")
     found = choose_family("question_answering").learn_labels(examples, settings)
-    batcher = Batcher(Vocabularies(WordList(["went", "to"]), WordList([])))
+    inputs = NetworkInputs(Vocabularies(WordList(["went", "to"]), WordList([])))
     weights = []
     for labels in (found, {**found, "no_answer": True}):
         torch.manual_seed(1)
-        weights.append(build_network("question_answering", settings, labels, batcher).state_dict())
+        weights.append(build_network("question_answering", settings, labels, inputs).state_dict())
     without, with_none = weights
     assert without.keys() == {name for name in with_none if "no_answer" not in name}
     assert all(torch.equal(weight, with_none[name]) for name, weight in without.items())

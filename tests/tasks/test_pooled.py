@@ -10,7 +10,7 @@ import torch
 from elmo.tasks import describe, load
 from elmo.tasks.examples import LabelledText
 from elmo.tasks.families import choose_family
-from elmo.tasks.families.blocks import Batcher, BilmShape, Vocabularies, WordList
+from elmo.tasks.families.blocks import BilmShape, NetworkInputs, Vocabularies, WordList
 from elmo.tasks.families.pooled import PooledClassifier, choose_ngrams
 from elmo.tasks.fit import decayed_rate, limit_threads
 from elmo.tasks.settings import make_settings
@@ -24,9 +24,8 @@ def fit(examples, layers=None):
     words = Vocabularies(choose_ngrams([example.words for example in examples]), WordList())
     shape = None if layers is None else BilmShape(1, len(next(iter(layers.values()))))
     layers_of = None if layers is None else lambda words: np.asarray(layers[words], dtype=np.float16)[None]
-    batcher = Batcher(words, shape, layers_of)
     labels = {"labels": sorted({example.label for example in examples})}
-    network = PooledClassifier(labels, batcher)
+    network = PooledClassifier(labels, NetworkInputs(words, shape, layers_of))
     return network, network.fit_examples(examples, seed=0)
 
 

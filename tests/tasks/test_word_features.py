@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from elmo import InputError
-from elmo.tasks.families.blocks import CharacterCnn, encode_characters, read_pretrained
+from elmo.tasks.families.blocks import CharacterCnn, read_pretrained
 
 SENTENCES = [("The", "cat"), ("Zebra",)]
 
@@ -32,9 +32,9 @@ def test_a_file_without_vectors_is_reported(tmp_path, content, message):
 def test_a_words_characters_give_the_same_vector_wherever_it_stands():
     torch.manual_seed(0)
     network = CharacterCnn(7)
-    vectors = network(encode_characters([("cat", "é"), ("é", "dog", "cat")], 3))
+    vectors = network([("cat", "é"), ("é", "dog", "cat")], 3)
     assert vectors.shape == (2, 3, 7)
     assert torch.equal(vectors[0, 0], vectors[1, 2]) and torch.equal(vectors[0, 1], vectors[1, 0])
     assert not torch.equal(vectors[0, 0], vectors[1, 1])
-    beside_a_longer_word = network(encode_characters([("cat", "dromedaries")], 2))
+    beside_a_longer_word = network([("cat", "dromedaries")], 2)
     assert torch.allclose(beside_a_longer_word[0, 0], vectors[0, 0])

@@ -202,6 +202,12 @@ class LabelPrediction:
     label: str
     probabilities: dict[str, float]
 
+    @classmethod
+    def from_probabilities(cls, labels: Sequence[str], rows: Sequence[Sequence[float]]) -> "list[LabelPrediction]":
+        """Return a prediction for each row of probabilities; the first label is predicted if several are equal."""
+        by_label = [dict(zip(labels, row, strict=True)) for row in rows]
+        return [cls(max(probabilities, key=probabilities.__getitem__), probabilities) for probabilities in by_label]
+
 
 def build_example(
     family: str, item: Any, tokenizer: Tokenizer, *, place: Place = GIVEN, record: str | None = None

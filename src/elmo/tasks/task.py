@@ -26,10 +26,9 @@ from elmo.model import Elmo
 from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
 from elmo.tasks.families.blocks import (
-    FIRST_WORD,
-    Batcher,
     BilmShape,
     Encoder,
+    NetworkInputs,
     Vocabularies,
     WordFeatures,
     WordList,
@@ -87,20 +86,18 @@ def build_network(
     family: str,
     settings: TaskSettings,
     labels: Labels,
-    batcher: Batcher,
+    inputs: NetworkInputs,
     *,
     tuned: Elmo | None = None,
     pretrained: Tensor | None = None,
 ) -> TaskNetwork:
     """Build a network with random weights; `tuned` is a model to fine-tune, `pretrained` holds word vectors."""
     if settings.network.kind == "pooled":
-        return PooledClassifier(labels, batcher)
-    learned = batcher.words.learned
-    num_learned = len(learned) if len(learned) > FIRST_WORD else 0
+        return PooledClassifier(labels, inputs)
 
     def make_encoder(extra_dim: int) -> Encoder:
-        features = WordFeatures(settings.words, num_learned=num_learned, pretrained=pretrained)
-        return Encoder(batcher, features, _build_elmo(settings, batcher.bilm, tuned), settings, extra_dim=extra_dim)
+        features = WordFeatures(settings.words, inputs.words, pretrained)
+        return Encoder(inputs, features, _build_elmo(settings, inputs.bilm, tuned), settings, extra_dim=extra_dim)
 
     network: TaskNetwork = choose_family(family)(make_encoder, labels, settings)
     return network
@@ -255,10 +252,10 @@ def load_task(
     is_frozen = model is not None and not settings.elmo.tune
     layers: dict[Words, Values] = {}  # of the sentences encoded last
     shape = None if reference is None else reference.shape
-    batcher = Batcher(words, shape, layers.__getitem__ if is_frozen else None)
+    inputs = NetworkInputs(words, shape, layers.__getitem__ if is_frozen else None)
     try:
         network = build_network(
-            description.family, settings, description.labels, batcher,
+            description.family, settings, description.labels, inputs,
             tuned=model if settings.elmo.tune else None, pretrained=weights.get(PRETRAINED_WEIGHT),
         )  # fmt: skip
         missing, unexpected = network.load_state_dict(weights, strict=False)

@@ -30,7 +30,7 @@ from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.tasks.families.blocks import Batcher, BilmShape, Vocabularies, WordList, choose_words
+from elmo.tasks.families.blocks import BilmShape, NetworkInputs, Vocabularies, WordList, choose_words
 from elmo.tasks.families.network import Labels
 from elmo.tasks.families.pooled import choose_ngrams
 from elmo.tasks.fit import FitState, TaskReport, fit, limit_threads
@@ -238,11 +238,10 @@ class _Run:
         if shape is not None and not is_tuned:
             examples = [*self._train, *self.dev, *shared.splits.test]
             layers_of = shared.embed_texts(examples, pooled=is_pooled).__getitem__
-        batcher = Batcher(self._words, shape, layers_of)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed)
             network = build_network(
-                shared.inputs.family, settings, labels, batcher,
+                shared.inputs.family, settings, labels, NetworkInputs(self._words, shape, layers_of),
                 tuned=self._model if is_tuned else None,
                 pretrained=None if vectors is None else torch.from_numpy(vectors),
             )  # fmt: skip

@@ -79,43 +79,36 @@ def read_pretrained(
     return WordList(sorted(by_word)), np.concatenate([np.zeros_like(unknown)[None], unknown[None], vectors])
 
 
-@dataclass(frozen=True)
-class Characters:
-    """The characters of the distinct words of a batch (U, C), and the index of each word among them (B, T)."""
-
-    distinct: Tensor
-    index: Tensor
-
-
 class WordFeatures(nn.Module):
-    """Word ids (B, T), or characters, -> x (B, T, dim): the concatenated word vectors of all kinds."""
+    """Words -> x (B, T, dim): the concatenated word vectors of all kinds."""
 
-    def __init__(self, settings: WordSettings, *, num_learned: int, pretrained: Tensor | None) -> None:
+    def __init__(self, settings: WordSettings, words: Vocabularies, pretrained: Tensor | None) -> None:
         """`pretrained`: one row per word, as read_pretrained returns them."""
         super().__init__()
-        self.learned = nn.Embedding(num_learned, settings.dim, padding_idx=PADDING) if num_learned else None
+        self._words = words
+        self.learned: nn.Embedding | None = None
+        if words.learned.words:
+            self.learned = nn.Embedding(len(words.learned), settings.dim, padding_idx=PADDING)
         self.pretrained: nn.Embedding | None = None
         if pretrained is not None:
-            self.pretrained = nn.Embedding(pretrained.shape[0], pretrained.shape[1], padding_idx=PADDING)
+            self.pretrained = nn.Embedding(*pretrained.shape, padding_idx=PADDING)
             self.pretrained.weight.data.copy_(pretrained)
             self.pretrained.requires_grad_(False)
         self.characters = CharacterCnn(NUM_CHARACTER_FILTERS) if "characters" in settings.kinds else None
-        self.dim = (
-            (settings.dim if self.learned is not None else 0)
-            + (0 if pretrained is None else pretrained.shape[1])
-            + (NUM_CHARACTER_FILTERS if self.characters is not None else 0)
-        )
+        embeddings = [table for table in (self.learned, self.pretrained) if table is not None]
+        self.dim = sum(table.embedding_dim for table in embeddings)
+        self.dim += 0 if self.characters is None else NUM_CHARACTER_FILTERS
 
-    def forward(self, learned_ids: Tensor, pretrained_ids: Tensor, characters: Characters | None) -> Tensor:
-        """Look up or compute each kind of vector."""
+    def forward(self, sentences: Sequence[Words], length: int) -> Tensor:
+        """Look up or compute each kind of vector of sentences padded to `length`."""
         vectors = []
         if self.learned is not None:
-            vectors.append(self.learned(learned_ids))
+            vectors.append(self.learned(_pad([self._words.learned.ids(words) for words in sentences], length)))
         if self.pretrained is not None:
-            vectors.append(self.pretrained(pretrained_ids))
-        if self.characters is not None and characters is not None:
-            vectors.append(self.characters(characters))
-        return torch.cat(vectors, dim=-1) if vectors else learned_ids.new_zeros(*learned_ids.shape, 0).float()
+            vectors.append(self.pretrained(_pad([self._words.pretrained.ids(words) for words in sentences], length)))
+        if self.characters is not None:
+            vectors.append(self.characters(sentences, length))
+        return torch.cat(vectors, dim=-1) if vectors else torch.zeros(len(sentences), length, 0)
 
 
 class CharacterCnn(nn.Module):
@@ -126,28 +119,18 @@ class CharacterCnn(nn.Module):
         self.embedding = nn.Embedding(NUM_BYTES + 1, 16, padding_idx=0)
         self.filters = nn.Conv1d(16, num_filters, kernel_size=3, padding=1)
 
-    def forward(self, characters: Characters) -> Tensor:
-        """Return the vectors (B, T, num_filters)."""
-        features = self.filters(self.embedding(characters.distinct).transpose(1, 2)).amax(dim=2).tanh()
-        return F.embedding(characters.index, features)
+    def forward(self, sentences: Sequence[Sequence[str]], length: int) -> Tensor:
+        """Return the vectors (B, T, num_filters) of sentences padded to `length` with the empty word.
 
-
-def encode_characters(sentences: Sequence[Sequence[str]], length: int) -> Characters:
-    """Encode each distinct word once; sentences are padded to `length` with the empty word.
-
-    A word is its bytes plus 1, followed by at least two zeros. Every word thus has a window of three zeros, so its
-    maxima do not depend on the longest word in the batch.
-    """
-    numbers = {"": 0}
-    rows = [
-        [numbers.setdefault(word, len(numbers)) for word in words] + [0] * (length - len(words)) for words in sentences
-    ]
-    contents = [word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS] for word in numbers]
-    ids = np.zeros((len(contents), max(map(len, contents)) + 2), dtype=np.int64)
-    for row, encoded in zip(ids, contents, strict=True):
-        row[: len(encoded)] = np.frombuffer(encoded, dtype=np.uint8)
-        row[: len(encoded)] += 1
-    return Characters(torch.from_numpy(ids), torch.tensor(rows, dtype=torch.int64))
+        Each distinct word is encoded once: its bytes plus 1, followed by at least two zeros. Every word thus has a
+        window of three zeros, so its maxima do not depend on the longest word in the batch.
+        """
+        numbers = {"": 0}
+        rows = [[numbers.setdefault(word, len(numbers)) for word in words] for words in sentences]
+        contents = [word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS] for word in numbers]
+        ids = _pad([[byte + 1 for byte in content] for content in contents], max(map(len, contents)) + 2)
+        features = self.filters(self.embedding(ids).transpose(1, 2)).amax(dim=2).tanh()
+        return F.embedding(_pad(rows, length), features)
 
 
 def build_sequence_encoder(settings: NetworkSettings, input_dim: int) -> nn.Module:
@@ -226,38 +209,16 @@ class BilmShape:
 
 
 @dataclass(frozen=True)
-class WordBatch:
-    """Sentences as tensors. T is at least 1, even if all are empty."""
-
-    mask: Tensor  # (B, T)
-    learned_ids: Tensor  # (B, T)
-    pretrained_ids: Tensor  # (B, T)
-    characters: Characters | None
-    layers: Tensor | None  # (L+1, B, T, 2D) of a frozen biLM
-
-
-@dataclass(frozen=True)
-class Batcher:
-    """Builds batches of words: ids, characters, and the layers of a frozen biLM."""
+class NetworkInputs:
+    """What a network knows about words: their vocabularies, and the layers of a frozen biLM."""
 
     words: Vocabularies
     bilm: BilmShape | None = None
     layers_of: LayersOf | None = None  # the values of a sentence; None without a frozen biLM
 
-    def __call__(self, sentences: Sequence[Words], *, with_characters: bool = False) -> WordBatch:
-        """Build one batch of the sentences, in order."""
-        length, lengths = batch_length(sentences), torch.tensor([len(words) for words in sentences])
-        return WordBatch(
-            torch.arange(length) < lengths[:, None],
-            _pad([self.words.learned.ids(words) for words in sentences], length),
-            _pad([self.words.pretrained.ids(words) for words in sentences], length),
-            encode_characters(sentences, length) if with_characters else None,
-            self._stack(sentences, length),
-        )
-
-    def _stack(self, sentences: Sequence[Words], length: int) -> Tensor | None:
-        if self.bilm is None or self.layers_of is None:
-            return None
+    def stack_layers(self, sentences: Sequence[Words], length: int) -> Tensor:
+        """Return the layers (L+1, B, T, 2D) of the frozen biLM for sentences padded to `length`."""
+        assert self.bilm is not None and self.layers_of is not None
         num_layers, dim = self.bilm.num_layers, self.bilm.dim
         stacked = np.zeros((len(sentences), length, num_layers, dim), dtype=np.float32)
         for row, words in zip(stacked, sentences, strict=True):
@@ -277,7 +238,7 @@ class Encoder(nn.Module):
 
     def __init__(
         self,
-        batcher: Batcher,
+        inputs: NetworkInputs,
         words: WordFeatures,
         elmo: LayerMixes | ElmoLayer | None,
         settings: TaskSettings,
@@ -286,42 +247,43 @@ class Encoder(nn.Module):
     ) -> None:
         """`elmo` mixes precomputed layers or, if tuned, encodes the words; `extra_dim`: further features of words."""
         super().__init__()
-        self._batcher = batcher
+        self._inputs = inputs
         self.words = words
         self.elmo = elmo
-        self._where = settings.elmo.where
-        elmo_dim = 0 if elmo is None else elmo.output_dim
-        self.input_dim = words.dim + extra_dim + (elmo_dim if self._where in ("input", "both") else 0)
+        where, elmo_dim = settings.elmo.where, 0 if elmo is None else elmo.output_dim
+        self._at_input, self._at_output = where in ("input", "both"), where in ("output", "both")
+        self.input_dim = words.dim + extra_dim + elmo_dim * self._at_input
         # Variational dropout: the same features are dropped at every word of a sentence (B, D, T).
         self.input_dropout = nn.Dropout1d(settings.words.dropout)
         self.output_dropout = nn.Dropout(settings.network.dropout)
         self.sequence = build_sequence_encoder(settings.network, self.input_dim)
-        self.output_dim = settings.network.dim + (elmo_dim if self._where in ("output", "both") else 0)
+        self.output_dim = settings.network.dim + elmo_dim * self._at_output
 
     def forward(self, sentences: Sequence[Words], extra: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Return h (B, T, output_dim), zero where padded, and the mask (B, T).
+        """Return h (B, T, output_dim), zero where padded, and the mask (B, T); T is at least 1.
 
         `extra` (B, T, extra_dim) is concatenated with the word vectors.
         """
-        batch = self._batcher(sentences, with_characters=self.words.characters is not None)
-        mixes = self._mix(sentences, batch)
-        features = [self.words(batch.learned_ids, batch.pretrained_ids, batch.characters)]
+        length = batch_length(sentences)
+        mask = span_mask([(0, len(words)) for words in sentences], length)
+        mixes = self._mix(sentences, mask)
+        features = [self.words(sentences, length)]
         features += [] if extra is None else [extra]
-        features += [mixes[0]] if self._where in ("input", "both") else []
+        features += [mixes[0]] if self._at_input else []
         inputs = torch.cat(features, dim=-1)
-        states = self.sequence(self.input_dropout(inputs.transpose(1, 2)).transpose(1, 2), batch.mask)
-        if self._where in ("output", "both"):
+        states = self.sequence(self.input_dropout(inputs.transpose(1, 2)).transpose(1, 2), mask)
+        if self._at_output:
             states = torch.cat([states, mixes[-1]], dim=-1)
-        return self.output_dropout(states) * batch.mask[..., None], batch.mask
+        return self.output_dropout(states) * mask[..., None], mask
 
-    def _mix(self, sentences: Sequence[Words], batch: WordBatch) -> tuple[Tensor, ...]:
+    def _mix(self, sentences: Sequence[Words], mask: Tensor) -> tuple[Tensor, ...]:
         if self.elmo is None:
             return ()
+        length = mask.shape[1]
         if isinstance(self.elmo, ElmoLayer):
             mixed = self.elmo([list(words) for words in sentences]).mixes
-            return tuple(F.pad(mix, (0, 0, 0, batch.mask.shape[1] - mix.shape[1])) for mix in mixed)
-        assert batch.layers is not None
-        return self.elmo(batch.layers, batch.mask)
+            return tuple(F.pad(mix, (0, 0, 0, length - mix.shape[1])) for mix in mixed)
+        return self.elmo(self._inputs.stack_layers(sentences, length), mask)
 
 
 def _pad(rows: list[list[int]], length: int) -> Tensor:

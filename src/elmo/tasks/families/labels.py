@@ -50,13 +50,7 @@ class _LabelNetwork(TaskNetwork):
         return self._label_loss(self._score(examples), [example.label for example in examples])
 
     def predict_batch(self, examples: Sequence[Any]) -> Sequence[LabelPrediction | ScorePrediction]:
-        rows = torch.softmax(self._score(examples), dim=-1).tolist()
-        return [
-            LabelPrediction(
-                self._labels[max(range(len(row)), key=row.__getitem__)], dict(zip(self._labels, row, strict=True))
-            )
-            for row in rows
-        ]
+        return LabelPrediction.from_probabilities(self._labels, self._score(examples).softmax(dim=-1).tolist())
 
     def _score(self, examples: Sequence[Any]) -> Tensor:
         raise NotImplementedError
@@ -90,8 +84,8 @@ class Classification(_LabelNetwork):
 
     def loss(self, examples: Sequence[LabelledText]) -> Tensor:
         """Return the loss of the texts, plus the mean loss of their phrases."""
-        states = self._encode(examples)
-        loss = self._label_loss(self._score_texts(states, examples), [example.label for example in examples])
+        states, mask = self.encoder([example.words for example in examples])
+        loss = self._label_loss(self._score_texts(states, mask), [example.label for example in examples])
         phrases = [
             (row, span, label)
             for row, example in enumerate(examples)
@@ -104,15 +98,10 @@ class Classification(_LabelNetwork):
             loss = loss + self._label_loss(self.phrase_scores(self._hide(pooled)), labels)
         return loss
 
-    def _encode(self, examples: Sequence[LabelledText]) -> Tensor:
-        states, _ = self.encoder([example.words for example in examples])
-        return states
-
     def _score(self, examples: Sequence[LabelledText]) -> Tensor:
-        return self._score_texts(self._encode(examples), examples)
+        return self._score_texts(*self.encoder([example.words for example in examples]))
 
-    def _score_texts(self, states: Tensor, examples: Sequence[LabelledText]) -> Tensor:
-        mask = span_mask([(0, len(example.words)) for example in examples], states.shape[1])
+    def _score_texts(self, states: Tensor, mask: Tensor) -> Tensor:
         scores: Tensor = self.scores(self._hide(pool_max_mean(states, mask)))
         return scores
 

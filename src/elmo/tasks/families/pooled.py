@@ -20,7 +20,7 @@ from torch import Tensor
 
 from elmo.extras import require
 from elmo.tasks.examples import LabelledText, LabelPrediction, Words
-from elmo.tasks.families.blocks import Batcher, WordList
+from elmo.tasks.families.blocks import NetworkInputs, WordList
 from elmo.tasks.families.network import Labels, TaskNetwork
 
 Array = npt.NDArray[np.float32]
@@ -62,12 +62,12 @@ class PooledClassifier(TaskNetwork):
     weight: Tensor
     bias: Tensor
 
-    def __init__(self, labels: Labels, batcher: Batcher) -> None:
+    def __init__(self, labels: Labels, inputs: NetworkInputs) -> None:
         super().__init__(labels)
         self._labels: list[str] = labels["labels"]
-        self._batcher = batcher
-        dim = 0 if batcher.bilm is None else batcher.bilm.num_values
-        num_ngrams = len(batcher.words.learned.words)
+        self._inputs = inputs
+        dim = 0 if inputs.bilm is None else inputs.bilm.num_values
+        num_ngrams = len(inputs.words.learned.words)
         for name, shape in (
             ("center", (dim,)), ("scale", (dim,)), ("idf", (num_ngrams,)),
             ("weight", (dim + num_ngrams, len(self._labels))), ("bias", (len(self._labels),)),
@@ -97,18 +97,14 @@ class PooledClassifier(TaskNetwork):
         self.bias[:] = torch.from_numpy(
             sum(factor * bias for factor, (_, bias, _) in zip(factors, fitted, strict=True))
         )
-        return self._to_predictions(probabilities)
+        return LabelPrediction.from_probabilities(self._labels, probabilities.tolist())
 
     def predict_batch(self, examples: Sequence[LabelledText]) -> list[LabelPrediction]:
         """Return the most probable label of each text."""
         vectors, counts = self._read(examples)
         weight, dim = self.weight.numpy(), self.center.shape[0]
         scores = self._standardize(vectors) @ weight[:dim] + self._weigh(counts) @ weight[dim:]
-        return self._to_predictions(_softmax(scores + self.bias.numpy()))
-
-    def _to_predictions(self, rows: Array) -> list[LabelPrediction]:
-        names = self._labels
-        return [LabelPrediction(names[int(row.argmax())], dict(zip(names, row.tolist(), strict=True))) for row in rows]
+        return LabelPrediction.from_probabilities(self._labels, _softmax(scores + self.bias.numpy()).tolist())
 
     def _read(self, examples: Sequence[LabelledText]) -> tuple[Array, Any]:
         """Return mean vectors (N, num_values) and logarithmic n-gram counts, sparse (N, num_ngrams)."""
@@ -117,9 +113,9 @@ class PooledClassifier(TaskNetwork):
         values: list[float] = []
         vectors = np.zeros((len(examples), self.center.shape[0]), dtype=np.float32)
         for number, example in enumerate(examples):
-            if self._batcher.layers_of is not None:
-                vectors[number] = self._batcher.layers_of(example.words)[0]
-            numbers = Counter(self._batcher.words.learned.known_ids(_ngrams(example.words)))
+            if self._inputs.layers_of is not None:
+                vectors[number] = self._inputs.layers_of(example.words)[0]
+            numbers = Counter(self._inputs.words.learned.known_ids(_ngrams(example.words)))
             rows += [number] * len(numbers)
             columns += numbers.keys()
             values += [1 + math.log(count) for count in numbers.values()]
@@ -129,7 +125,7 @@ class PooledClassifier(TaskNetwork):
 
     def _learn_scales(self, vectors: Array, counts: Any) -> None:
         """Learn scales that give vectors a mean squared norm of 1, like TF-IDF; context vectors account for half."""
-        if (bilm := self._batcher.bilm) is not None:
+        if (bilm := self._inputs.bilm) is not None:
             self.center[:] = torch.from_numpy(vectors.mean(axis=0))
             layers_dim = bilm.num_layers * bilm.dim
             variances = [group for group in np.split(vectors.var(axis=0), [layers_dim]) if group.any()]
