@@ -1,4 +1,4 @@
-"""Measure how well vectors distinguish the senses of a word: 24 words, 5 sentences of ours per sense, not trained on.
+"""Measure how well vectors distinguish the senses of a word: 24 words, 5 sentences per sense, none trained on.
 
     python benchmarks/homonyms.py MODEL [MODEL ...]
     python benchmarks/homonyms.py MODEL --sentences benchmarks/other_meanings.txt --encoder MINILM
@@ -8,8 +8,8 @@
 line of a .tsv file has a word, its sense and a sentence with the [word] in brackets.
 
 Each occurrence gets the sense of the nearest other occurrence of the word (1-NN) or of the nearest centroid, itself
-excluded, by cosine; chance is 44 and 50 for the 24 words. A triple is two occurrences in one sense and one in the
-other; it is correct if the two of the same sense are closer. Prints a table and JSON.
+excluded, by cosine; chance is 44 and 50 for the 24 words. Triplets: how often an occurrence is closer to another one
+with the same sense than to one with a different sense; chance is 50. Prints a table and JSON.
 """
 
 import argparse
@@ -80,8 +80,8 @@ def score(occurrences: list[Occurrence], vectors: Vectors) -> tuple[float, float
     return 100 * float(np.mean(nearest)), 100 * float(np.mean(centroid)), float(np.mean(gaps))
 
 
-def score_triples(occurrences: list[Occurrence], vectors: Vectors) -> float:
-    """Return the percentage of correct triples."""
+def score_triplets(occurrences: list[Occurrence], vectors: Vectors) -> float:
+    """Return the percentage of triplets in which the occurrence with the same sense is closer."""
     normed = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = normed @ normed.T
     right = []
@@ -123,14 +123,14 @@ def main() -> None:
 
     def report(name: str, kind: str, vectors: Vectors) -> None:
         nearest, centroid, gap = score(occurrences, vectors)
-        triples = score_triples(occurrences, vectors)
+        triplets = score_triplets(occurrences, vectors)
         shown = Path(name).name
-        print(f"| {shown} | {kind} | {nearest:.1f} | {centroid:.1f} | {triples:.1f} | {gap:.3f} |", flush=True)
+        print(f"| {shown} | {kind} | {nearest:.1f} | {centroid:.1f} | {triplets:.1f} | {gap:.3f} |", flush=True)
         results.append(
-            {"model": name, "vectors": kind, "1nn": nearest, "centroid": centroid, "triples": triples, "gap": gap}
+            {"model": name, "vectors": kind, "1nn": nearest, "centroid": centroid, "triplets": triplets, "gap": gap}
         )
 
-    print("| model | vectors | 1-NN | centroid | triples | within - across |\n|---|---|---:|---:|---:|---:|")
+    print("| model | vectors | 1-NN | centroid | triplets | within - across |\n|---|---|---:|---:|---:|---:|")
     for name in options.models:
         model = Elmo.from_pretrained(name)
         kinds: list[str | int] = [*range(model.num_layers), "average", *(["meaning"] if model.context else [])]

@@ -11,8 +11,8 @@ from elmo.checkpoint.folder import check_hashes, content_hash
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "src/elmo/models/en-small"
 PROGRAM = runpy.run_path(str(ROOT / "benchmarks" / "homonyms.py"))
-read_occurrences, embed, score, score_triples = (
-    PROGRAM[name] for name in ("read_occurrences", "embed", "score", "score_triples")
+read_occurrences, embed, score, score_triplets = (
+    PROGRAM[name] for name in ("read_occurrences", "embed", "score", "score_triplets")
 )
 EVERYDAY = ROOT / "benchmarks" / "everyday_meanings.txt"
 
@@ -33,7 +33,7 @@ def test_meaning_separates_homonyms(model):
 def test_meaning_separates_everyday_sentences(model):
     occurrences = read_occurrences(EVERYDAY)
     assert len(occurrences) == 30
-    assert score_triples(occurrences, embed(model, occurrences, "meaning")) >= 90
+    assert score_triplets(occurrences, embed(model, occurrences, "meaning")) >= 90
 
 
 def test_the_money_banks_are_nearer_than_the_river(model):
