@@ -5,7 +5,8 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,20 @@ def list_variants() -> list[str]:
     """Name the compiled variants that this processor runs; none where the library was not built."""
     best = find_kernels().library
     return [] if best is None else list(best.variants)
+
+
+@pytest.fixture
+def on_progress(monkeypatch) -> Callable[[Callable[[int, int], object]], None]:
+    """A function that sets what is called with the words and bytes of each step of writing a resumable folder."""
+
+    def watch(callback: Callable[[int, int], object]) -> None:
+        @contextmanager
+        def progress_bar(**options: object) -> Iterator[Callable[[int, int], object]]:
+            yield lambda size, num_pieces=1: callback(num_pieces, size)
+
+        monkeypatch.setattr("elmo.files.work_folder.progress_bar", progress_bar)
+
+    return watch
 
 
 @pytest.fixture(params=["off", *list_variants()])

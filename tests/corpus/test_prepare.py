@@ -177,17 +177,16 @@ def test_the_manifest_states_everything(tmp_path):
     assert set(contents(tmp_path / "out")) == names
 
 
-def test_workers_and_progress_do_not_change_the_result(tmp_path):
+def test_workers_and_progress_do_not_change_the_result(tmp_path, on_progress):
     path = write_text(tmp_path, make_text(3000))
     one = prepare(path, tmp_path / "1", shard_bytes=60_000)
-    told = []
-    prepare_corpus(
-        path, tmp_path / "2", shard_bytes=60_000, num_workers=2, show_progress_bar=lambda *done: told.append(done)
-    )
+    steps = []
+    on_progress(lambda *step: steps.append(step))
+    prepare_corpus(path, tmp_path / "2", shard_bytes=60_000, num_workers=2)
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
     assert one.num_shards > 4
-    assert np.sum(told, axis=0).tolist() == [one.num_words, path.stat().st_size]
-    assert np.min(told) >= 0
+    assert np.sum(steps, axis=0).tolist() == [one.num_words, path.stat().st_size]
+    assert np.min(steps) >= 0
 
 
 def start_program(tmp_path: Path, path: Path, output: Path) -> "subprocess.Popen[bytes]":
@@ -208,7 +207,7 @@ def wait_for_parts(process: "subprocess.Popen[bytes]", output: Path, number: int
         time.sleep(0.005)
 
 
-def test_killed_runs_are_continued_to_the_same_result(tmp_path):
+def test_killed_runs_are_continued_to_the_same_result(tmp_path, on_progress):
     path = write_text(tmp_path, make_text(12_000))
     output = tmp_path / "out"
     for num_parts in (2, 12):
@@ -221,10 +220,11 @@ def test_killed_runs_are_continued_to_the_same_result(tmp_path):
     kept = {part.name: part.stat().st_ino for part in wait_for_parts(process, output, 12)}
     inodes = {}
 
-    def look(*done) -> None:
+    def look(num_words: int, num_bytes: int) -> None:
         inodes.update({part.name: part.stat().st_ino for part in output.glob(".preparing/part-*")})
 
-    corpus = prepare_corpus(path, output, shard_bytes=40_000, num_workers=2, show_progress_bar=look)
+    on_progress(look)
+    corpus = prepare_corpus(path, output, shard_bytes=40_000, num_workers=2)
     assert kept.items() <= inodes.items() and len(inodes) > len(kept)
     prepare(path, tmp_path / "clean", shard_bytes=40_000)
     assert contents(output) == contents(tmp_path / "clean")
@@ -353,15 +353,12 @@ def test_input_without_a_word_is_refused(tmp_path):
         prepare(write_text(tmp_path, " \n\n"), tmp_path / "out")
 
 
-def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path):
+def test_a_file_that_changes_while_it_is_read_is_refused(tmp_path, on_progress):
     path = write_text(tmp_path, make_text(100))
 
-    def change(num_words, num_bytes) -> None:
-        if num_words:
-            path.write_text("other")
-
+    on_progress(lambda num_words, num_bytes: path.write_text("other"))
     with pytest.raises(InputError, match="was changed while it was read"):
-        prepare_corpus(path, tmp_path / "out", show_progress_bar=change, num_workers=1)
+        prepare_corpus(path, tmp_path / "out", num_workers=1)
 
 
 def test_less_than_one_worker_is_refused(tmp_path):

@@ -22,7 +22,7 @@ def text_file(tmp_path: Path) -> Path:
 
 
 class WorkerKiller:
-    """Kills a worker process when the first words are done; for `show_progress_bar` of embed_files."""
+    """Kills a worker process when the first words are done; for the fixture `on_progress`."""
 
     def __init__(self, list_processes: Callable[[], list[int]]) -> None:
         self.list_processes = list_processes

@@ -50,9 +50,10 @@ def worker_processes() -> list[int]:
     return found
 
 
-def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, cluster):
+def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, cluster, on_progress):
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     words = []
+    on_progress(lambda num_words, num_bytes: words.append(num_words))
     vectors = embed_files(
         tiny_model,
         [text_file],
@@ -61,16 +62,16 @@ def test_two_ray_workers_write_the_same_folder(tiny_model, text_file, tmp_path, 
         engine="ray",
         num_workers=2,
         num_threads=2,
-        show_progress_bar=lambda num_words, num_bytes: words.append(num_words),
     )
     assert sum(words) == vectors.manifest["counts"]["num_words"]
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
 
 
 @pytest.mark.needs("SIGKILL")
-def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path, cluster):
+def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path, cluster, on_progress):
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     kill_one = WorkerKiller(worker_processes)
+    on_progress(kill_one)
     embed_files(
         tiny_model,
         [text_file],
@@ -79,7 +80,6 @@ def test_a_ray_worker_killed_midway_is_replaced(tiny_model, text_file, tmp_path,
         engine="ray",
         num_workers=2,
         num_threads=2,
-        show_progress_bar=kill_one,
     )
     assert kill_one.killed is not None
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")

@@ -32,12 +32,12 @@ def workers(monkeypatch):
 
 
 @pytest.mark.needs("SIGKILL")
-def test_two_processes_and_a_killed_one_write_the_same_folder(tiny_model, text_file, tmp_path, workers, caplog):
+def test_two_processes_and_a_killed_one_write_the_same_folder(
+    tiny_model, text_file, tmp_path, workers, caplog, on_progress
+):
     embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
-    kill_one = WorkerKiller(workers)
-    embed_files(
-        tiny_model, [text_file], tmp_path / "out", SETTINGS, num_workers=2, num_threads=2, show_progress_bar=kill_one
-    )
+    on_progress(WorkerKiller(workers))
+    embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, num_workers=2, num_threads=2)
     assert len(workers()) == 3
     assert "A worker process died (killed by SIGKILL" in caplog.text
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")

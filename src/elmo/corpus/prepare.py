@@ -17,8 +17,9 @@ from elmo.corpus.text import PartText, cut_parts
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import InputFile, check_outside, open_inputs
-from elmo.files.work_folder import ProgressCallback, identify, read_records, run_parts
-from elmo.files.workers import Call, Workers, count_cores
+from elmo.files.work_folder import identify, read_records, run_parts
+from elmo.files.workers import Workers, count_cores
+from elmo.progress import Advance
 
 _MOST_WORKERS_BY_DEFAULT = 8  # so that all workers together use less than 2 GiB
 
@@ -38,14 +39,13 @@ def prepare(
     shard_bytes: int = SHARD_BYTES,
     num_workers: int | None = None,
     force: bool = False,
-    show_progress_bar: bool | ProgressCallback = False,
+    show_progress_bar: bool = False,
 ) -> PreparedCorpus:
     """Prepare text for training and return the opened corpus; `elmo prepare` is this function.
 
     `files` are text files or tables, compressed or not, patterns such as `texts/*.txt.xz`, or "-" for standard
     input; see PrepareSettings for the other options. The same call resumes an interrupted one. If the folder already
-    holds this corpus, it is only opened; another corpus is an error unless `force` is true. `show_progress_bar` may
-    be a function, which is called with the numbers of words and bytes of each finished part. Raises InputError or
+    holds this corpus, it is only opened; another corpus is an error unless `force` is true. Raises InputError or
     ConfigError for mistakes that the caller can fix.
     """
     settings = PrepareSettings(
@@ -83,19 +83,19 @@ def _write_parts(
     settings: PrepareSettings,
     identity: str,
     num_workers: int,
-    progress: bool | ProgressCallback,
+    show_progress_bar: bool,
 ) -> list[PartRecord]:
     """Tokenize all text that no earlier run has tokenized; return the records of all parts in order."""
     texts = cut_parts([file.source for file in inputs], settings, settings.shard_bytes)
     finished = read_records(work.glob(f"part-*/{parts.RECORD}"), PartRecord, identity)
 
-    def compute(missing: Iterator[PartText], report: ProgressCallback) -> Iterator[PartRecord]:
-        calls: Iterator[Call] = ((parts.write_part, (text, settings, work, identity)) for text in missing)
+    def compute(missing: Iterator[PartText], advance: Advance) -> Iterator[PartRecord]:
+        calls = ((parts.write_part, (text, settings, work, identity)) for text in missing)
         for record in Workers(num_workers).run(calls):
-            report(record.num_words, record.input_bytes)
+            advance(record.input_bytes, record.num_words)
             yield record
 
-    return run_parts(texts, finished, compute, inputs, work, progress)
+    return run_parts(texts, finished, compute, inputs, work, show_progress_bar=show_progress_bar)
 
 
 def _write_corpus(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.errors import InputError
-from elmo.files.work_folder import FILE_RECORD, MANIFEST, FolderKind, is_count
+from elmo.files.work_folder import MANIFEST, FolderKind
 from elmo.text.characters import Ids, Utf8Alphabet
 from elmo.text.vocabulary import parse_lines
 
@@ -18,9 +18,6 @@ SHARDS, VOCABULARY = "shards", "vocabulary.txt"
 # UTF-8 words without separators, and their offsets, counts and vocabulary ids.
 BYTES, OFFSETS, TOTALS, TARGETS = "words.bin", "word_offsets.npy", "word_counts.npy", "word_targets.npy"
 BOS_ID = 0  # the id before each sentence
-_COUNTS = (
-    "num_words", "num_sentences", "num_tokens", "num_distinct_words", "num_unknown_words", "vocabulary_size",
-)  # fmt: skip
 _FILES = (VOCABULARY, BYTES, OFFSETS, TOTALS, TARGETS)
 _ID_BYTES = 4
 
@@ -46,59 +43,20 @@ def _list_files(manifest: dict[str, Any]) -> dict[str, dict[str, Any]]:
 CORPUS = FolderKind(
     noun="a prepared corpus",
     format="modern-elmo-corpus",
-    version=1,
     work=".preparing",
     repair="prepare the corpus again with --force",
     file_names=re.compile("|".join(map(re.escape, (SHARDS, *_FILES)))),
-    shape={
-        "made_with": dict,
-        "settings": dict,
-        "inputs": [{"name": str, "format": str, "sha256": str}],
-        "counts": dict.fromkeys(_COUNTS, is_count),
-        "files": dict.fromkeys(_FILES, FILE_RECORD),
-        "shards": [{"num_tokens": is_count, "tokens": FILE_RECORD, "starts": FILE_RECORD}],
-    },
     list_files=_list_files,
 )
 
 
-class WordTable:
-    """The words of a prepared corpus by their ids, memory-mapped."""
+class PreparedCorpus:
+    """Sentences as word ids. BOS_ID precedes each sentence; ids 1 to num_distinct_words are words.
 
-    def __init__(self, folder: Path) -> None:
-        self._bytes = np.memmap(folder / BYTES, dtype=np.uint8, mode="r")
-        self._offsets: npt.NDArray[np.int64] = np.load(folder / OFFSETS, mmap_mode="r")
-
-    def __len__(self) -> int:
-        return len(self._offsets) - 1
-
-    def words(self, ids: npt.ArrayLike) -> list[str]:
-        """Return the word of each id; the word of BOS_ID is empty."""
-        rows = np.asarray(ids, dtype=np.int64)
-        spans = zip(self._offsets[rows].tolist(), self._offsets[rows + 1].tolist(), strict=True)
-        return [self._bytes[start:end].tobytes().decode("utf-8") for start, end in spans]
-
-    def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
-        """Return the Utf8Alphabet character ids of each word, (n, max_characters); BOS_ID is <S>."""
-        rows = np.asarray(ids, dtype=np.int64)
-        starts = self._offsets[rows]
-        lengths = np.minimum(self._offsets[rows + 1] - starts, max_characters - 2)
-        columns = np.arange(max_characters - 2)
-        positions = np.minimum(starts[:, None] + columns, len(self._bytes) - 1)  # (n, max_characters - 2)
-        content = self._bytes[positions].astype(np.int64) + Utf8Alphabet.SHIFT
-        result = np.full((len(rows), max_characters), Utf8Alphabet.PADDING, dtype=np.int64)
-        result[:, 0] = Utf8Alphabet.BEGIN_WORD
-        result[:, 1:-1][columns < lengths[:, None]] = content[columns < lengths[:, None]]
-        result[np.arange(len(rows)), lengths + 1] = Utf8Alphabet.END_WORD
-        result[rows == 0] = Utf8Alphabet(max_characters).boundaries()[0]
-        return result
-
-
-class PreparedCorpus(WordTable):
-    """Sentences as word ids. BOS_ID precedes each sentence; ids 1 to num_distinct_words are words."""
+    The files are memory-mapped.
+    """
 
     def __init__(self, folder: Path, manifest: dict[str, Any]) -> None:
-        super().__init__(folder)
         self.folder, self.manifest = folder, manifest
         self.vocabulary = tuple(parse_lines((folder / VOCABULARY).read_bytes()))
         counts: dict[str, int] = manifest["counts"]
@@ -106,6 +64,8 @@ class PreparedCorpus(WordTable):
         self.num_sentences = counts["num_sentences"]  # each with one BOS id
         self.num_tokens = counts["num_tokens"]  # words and BOS ids: the length of all shards together
         self.num_distinct_words = counts["num_distinct_words"]  # the word table has one more row, for BOS_ID
+        self._bytes = np.memmap(folder / BYTES, dtype=np.uint8, mode="r").data
+        self._offsets: npt.NDArray[np.int64] = np.load(folder / OFFSETS, mmap_mode="r")
         self.num_shards = len(manifest["shards"])
         self.targets: npt.NDArray[np.uint32] = np.load(folder / TARGETS, mmap_mode="r")
         self.word_counts: npt.NDArray[np.int64] = np.load(folder / TOTALS, mmap_mode="r")
@@ -150,13 +110,7 @@ class PreparedCorpus(WordTable):
             CORPUS.verify(self.folder, {tokens_name(shard): record["tokens"]})
             self._verified.add(shard)
         header = record["tokens"]["num_bytes"] - _ID_BYTES * record["num_tokens"]
-        try:
-            with path.open("rb") as file:
-                file.seek(header + _ID_BYTES * start)
-                content = file.read(_ID_BYTES * (stop - start))
-        except OSError as error:
-            raise InputError(f"{path} cannot be read ({error.strerror}); {CORPUS.repair}.") from error
-        ids = np.frombuffer(content[: len(content) // _ID_BYTES * _ID_BYTES], dtype="<u4")
+        ids: npt.NDArray[np.uint32] = np.fromfile(path, "<u4", stop - start, offset=header + _ID_BYTES * start)
         if len(ids) != stop - start or ids.max(initial=0) > self.num_distinct_words:
             raise InputError(f"{path} is truncated, or has word ids that are out of range; {CORPUS.repair}.")
         return ids
@@ -169,3 +123,16 @@ class PreparedCorpus(WordTable):
             stops = np.append(starts[1:], record["num_tokens"])
             blocks.append(np.stack([np.full_like(starts, number), starts, stops], axis=1))
         return np.concatenate(blocks)
+
+    def words(self, ids: npt.ArrayLike) -> list[str]:
+        """Return the word of each id; the word of BOS_ID is empty."""
+        rows = np.asarray(ids, dtype=np.int64)
+        spans = zip(self._offsets[rows].tolist(), self._offsets[rows + 1].tolist(), strict=True)
+        return [str(self._bytes[start:end], "utf-8") for start, end in spans]
+
+    def character_ids(self, ids: npt.ArrayLike, max_characters: int = 50) -> Ids:
+        """Return the Utf8Alphabet character ids of each word, (n, max_characters); BOS_ID is <S>."""
+        alphabet = Utf8Alphabet(max_characters)
+        character_ids = alphabet.encode(self.words(ids))
+        character_ids[np.asarray(ids, dtype=np.int64) == BOS_ID] = alphabet.boundaries()[0]
+        return character_ids

@@ -6,8 +6,9 @@ parts depend only on the text size, not on the number of workers, so they are th
 
 import itertools
 import json
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -83,37 +84,33 @@ class Part:
     number: int
     first_index: int  # index of the first row in the whole input, from 0
     rows: tuple[Row | BrokenRow, ...]
-    num_rows: Mapping[int, int]  # of each file, by the number of the file
+    num_rows: Counter[Source]  # of each file, in order
     input_bytes: int  # the size of this part in the input files
 
-
-def raise_error(row: BrokenRow, source: Source) -> None:
-    """Raise InputError for a row that cannot be read."""
-    raise row.to_error(source.label, source.unit)
+    def source_of(self, index: int) -> Source:
+        """Return the file of the row with an index in the whole input."""
+        ends = list(itertools.accumulate(self.num_rows.values(), initial=self.first_index))[1:]
+        return list(self.num_rows)[bisect_right(ends, index)]
 
 
 def cut_rows(
-    sources: Sequence[Source],
-    columns: Columns,
-    part_bytes: int,
-    *,
-    handle_broken: Callable[[BrokenRow, Source], None] = raise_error,
+    sources: Sequence[Source], columns: Columns, part_bytes: int, *, keeps_broken: bool = False
 ) -> Iterator[Part]:
     """Read all files in order and yield their rows in parts of at least `part_bytes` of text; the last may be smaller.
 
-    `handle_broken` is called for each row that cannot be read.
+    Raises InputError for a row that cannot be read, unless `keeps_broken`.
     """
     rows: list[Row | BrokenRow] = []
-    num_rows: Counter[int] = Counter()
+    num_rows: Counter[Source] = Counter()
     number = first_index = size = 0
     bytes_of_parts = bytes_of_files = 0  # of the parts that were yielded, and of the files that were read
-    for source_number, source in enumerate(sources):
+    for source in sources:
         with open_rows(source, columns) as (rows_of_file, bytes_read):
             for row in rows_of_file:
-                if isinstance(row, BrokenRow):
-                    handle_broken(row, source)
+                if isinstance(row, BrokenRow) and not keeps_broken:
+                    raise row.to_error(source.label, source.unit)
                 rows.append(row)
-                num_rows[source_number] += 1
+                num_rows[source] += 1
                 size += len(row.reason) if isinstance(row, BrokenRow) else row.num_bytes
                 if size >= part_bytes:
                     input_bytes = bytes_of_files + bytes_read() - bytes_of_parts

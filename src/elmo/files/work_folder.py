@@ -16,22 +16,21 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from elmo import __version__
 from elmo.errors import InputError
 from elmo.files.durable import LOCK, holding, is_leftover, remove, replace_file, sha256_of, sync
 from elmo.files.sources import STDIN, InputFile, InputFormat, Source, check_outside, find_sources
-from elmo.progress import progress_bar
+from elmo.progress import Advance, progress_bar
 
 logger = logging.getLogger(__name__)
 MANIFEST = "manifest.json"
 _PLAN = "plan.json"
 _OTHER_INPUTS = "its input files are not those given now"
-_MISSING = object()
 _STDIN_COPY = "stdin"  # name of the copy of standard input in the work folder
+_HASH = "sha256"  # key of a manifest: the hash of all other keys
 Description = Mapping[str, Any]
-ProgressCallback: TypeAlias = Callable[[int, int], None]  # (words, bytes) processed since the last call
 FileRecords = Mapping[str, Mapping[str, Any]]  # num_bytes and sha256 of each file by its name inside the folder
 
 
@@ -41,13 +40,12 @@ class FolderKind:
 
     noun: str  # for messages, for example "a prepared corpus"
     format: str
-    version: int
     work: str  # the hidden folder of the work in progress; removed at the end
     repair: str  # what to do about a damaged folder
     file_names: re.Pattern[str]  # names of the files that belong to such a folder
-    shape: Mapping[str, Any]  # of a manifest: the keys that are read, as in _find_fault
     list_files: Callable[[dict[str, Any]], FileRecords]  # returns all files that a manifest lists
     derived: frozenset[str] = frozenset()  # files computed from these files and removed with them
+    version: int = 1
 
     def find_inputs(
         self, files: str | Path | Sequence[str | Path], output: Path, *, format: InputFormat | None = None
@@ -128,8 +126,8 @@ class FolderKind:
                 f"{path} has version {manifest.get('version')!r} of the format, but this program reads version "
                 f"{self.version}; use another version of modern-elmo, or {self.repair}."
             )
-        if fault := _find_fault(manifest, self.shape):
-            raise InputError(f"{path} is damaged or of an earlier version: {fault}; {self.repair}.")
+        if manifest.pop(_HASH, None) not in (None, _hash(manifest)):  # earlier versions wrote no hash
+            raise InputError(f"{path} is damaged or of an earlier version; {self.repair}.")
         return manifest
 
     def verify(
@@ -188,12 +186,16 @@ class FolderKind:
     def finish(self, output: Path, manifest: dict[str, Any]) -> None:
         """Write the manifest, which makes a folder complete."""
         self.clear(output, {Path(name).parts[0] for name in self.list_files(manifest)})
-        replace_file(output / MANIFEST, f"{json.dumps(manifest, indent=1)}\n".encode())
+        replace_file(output / MANIFEST, f"{json.dumps({**manifest, _HASH: _hash(manifest)}, indent=1)}\n".encode())
 
 
 def identify(description: Description) -> str:
     """Return the hash of a description; inputs are identified by their checksums, not by their names."""
-    return hashlib.sha256(json.dumps(_normalize(description), sort_keys=True).encode()).hexdigest()
+    return _hash(_normalize(description))
+
+
+def _hash(values: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
 def _normalize(description: Description) -> dict[str, Any]:
@@ -233,37 +235,22 @@ def read_records(paths: Iterable[Path], record_type: type[_Record], identity: st
 def run_parts(
     parts: Iterable[_Part],
     finished: Mapping[int, _Record],
-    compute: Callable[[Iterator[_Part], ProgressCallback], Iterable[_Record]],
+    compute: Callable[[Iterator[_Part], Advance], Iterable[_Record]],
     inputs: Sequence[InputFile],
     work: Path,
-    progress: bool | ProgressCallback,
+    *,
+    show_progress_bar: bool,
 ) -> list[_Record]:
     """Compute the parts that are not finished, and return the records of all parts in order.
 
-    `compute` returns records in any order. Its progress is shown by a bar if `progress` is True, or passed to
-    `progress` if that is a function. If an input has changed in the meantime, the finished parts are removed from the
-    folder `work`, and InputError is raised.
+    `compute` returns records in any order. If an input has changed in the meantime, the finished parts are removed
+    from the folder `work`, and InputError is raised.
     """
-    records: dict[int, _Record] = {}
-
-    def list_missing() -> Iterator[_Part]:
-        for part in parts:
-            if part.number in finished:
-                records[part.number] = finished[part.number]
-            else:
-                yield part
-
+    missing = (part for part in parts if part.number not in finished)
     finished_bytes = sum(record.input_bytes for record in finished.values())
     num_bytes = sum(file.num_bytes for file in inputs) - finished_bytes
-    with progress_bar(unit="words", num_bytes=num_bytes, shown=progress is True) as advance:
-
-        def report(num_words: int, num_bytes: int) -> None:
-            advance(num_bytes, num_words)
-            if callable(progress):
-                progress(num_words, num_bytes)
-
-        for record in compute(list_missing(), report):
-            records[record.number] = record
+    with progress_bar(unit="words", num_bytes=num_bytes, shown=show_progress_bar) as advance:
+        records = {**finished, **{record.number: record for record in compute(missing, advance)}}
     for file in inputs:
         if file.is_changed():
             for entry in work.glob("part-*"):
@@ -279,44 +266,6 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
-
-
-def is_count(value: object) -> bool:
-    """Return whether a value of a manifest is a non-negative integer."""
-    return type(value) is int and value >= 0
-
-
-def is_file_name(value: object) -> bool:
-    """Return whether a value of a manifest is the name of a file directly inside the folder."""
-    return isinstance(value, str) and Path(value).name == value
-
-
-FILE_RECORD = {"num_bytes": is_count, "sha256": str}  # the shape of a file's record
-
-
-def optional(shape: Any) -> Callable[[object], bool]:
-    """Return the shape of a value that may be None."""
-    return lambda value: value is None or _find_fault(value, shape) is None
-
-
-def _find_fault(value: Any, shape: Any, name: str = "") -> str | None:
-    """Return why a value of a manifest is invalid, or None if it is valid.
-
-    A shape is a type, a function that returns whether a value is valid, a list with the shape of all items, or a
-    mapping from required keys to their shapes.
-    """
-    if value is _MISSING:
-        return f"{name} is missing"
-    if isinstance(shape, Mapping) and isinstance(value, Mapping):
-        prefix = f"{name}." if name else ""
-        items = [(value.get(key, _MISSING), shape[key], f"{prefix}{key}") for key in shape]
-    elif isinstance(shape, list) and isinstance(value, list):
-        items = [(item, shape[0], f"{name}[{number}]") for number, item in enumerate(value)]
-    elif isinstance(value, shape) if isinstance(shape, type) else callable(shape) and shape(value):
-        items = []
-    else:
-        return f"{name} is {value!r:.60}"
-    return next(filter(None, (_find_fault(*item) for item in items)), None)
 
 
 def record_file(path: Path) -> dict[str, Any]:

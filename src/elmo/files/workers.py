@@ -17,8 +17,9 @@ import sys
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from typing import Any, TypeAlias
 
 from elmo.errors import ElmoError, InputError, first_line
@@ -146,13 +147,9 @@ class _Worker:
 
     def close(self) -> None:
         self._process.kill()
-        self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._stderr):
-            assert pipe is not None
-            try:
-                pipe.close()
-            except OSError:  # unflushed data for a dead process
-                continue
+        with suppress(OSError), self._process:  # unflushed data for a dead process
+            pass
+        self._stderr.close()
 
 
 def count_cores() -> int:
@@ -192,29 +189,35 @@ def serve() -> None:
         results.flush()
 
 
-class RayWorkers:
-    """The workers of the Ray cluster at `address`, or of a cluster that is started on this machine.
+@contextmanager
+def connect_to_ray(address: str | None) -> Iterator["RayCluster"]:
+    """Yield the Ray cluster at `address`, or a cluster that is started on this machine; InputError if there is none."""
+    ray = require("ray", "ray", "The engine ray")
+    if ray.is_initialized():  # the caller is connected already
+        yield RayCluster(ray)
+        return
+    try:
+        if match := re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or ""):  # `ray.init` can block for minutes
+            socket.create_connection((match[1], int(match[2])), timeout=_RAY_CONNECTION_SECONDS).close()
+        ray.init(address=address, log_to_driver=False, logging_level="error")
+    except Exception as error:  # a node that is slow to start is a bare Exception
+        place = "No Ray cluster could be started here" if address is None else f"No Ray cluster answers at {address!r}"
+        raise InputError(f"{place} ({first_line(error)}); start one with: ray start --head") from error
+    try:
+        yield RayCluster(ray)
+    finally:
+        ray.shutdown()
 
-    Ray restarts a worker that dies, elsewhere if necessary, and repeats its call. All machines must see the files
-    of a call under the same names.
+
+class RayCluster:
+    """A Ray cluster. All its machines must see the files of a call under the same names.
+
+    Ray restarts a worker that dies, elsewhere if necessary, and repeats its call.
     """
 
-    def __init__(self, address: str | None) -> None:
-        self._ray, self._address = require("ray", "ray", "The engine ray"), address
-        self._owns_connection = False
-
-    def __enter__(self) -> "RayWorkers":
-        if not self._ray.is_initialized():  # otherwise the caller is connected already
-            try:
-                self._ray.init(address=self._address, log_to_driver=False, logging_level="error")
-            except Exception as error:  # a node that is slow to start is a bare Exception
-                raise _no_cluster(self._address, error) from error
-            self._owns_connection = True
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._owns_connection:
-            self._ray.shutdown()
+    def __init__(self, ray: Any) -> None:
+        """`ray` is the module, connected to the cluster."""
+        self._ray = ray
 
     def count(self, resource: str) -> int:
         """Return how many units of a resource, such as CPU or GPU, the cluster has."""
@@ -224,35 +227,31 @@ class RayWorkers:
         self, calls: Iterable[Call], *, num_workers: int, num_cpus: int, num_gpus: int = 0
     ) -> Generator[Any, None, None]:
         """Yield the results in order of completion; each worker has one call at a time."""
-        remote = self._ray.remote(_RayWorker).options(
+        actor_type = self._ray.remote(_RayWorker).options(
             max_restarts=-1, max_task_retries=_ATTEMPTS, num_cpus=num_cpus, num_gpus=num_gpus
         )
         waiting = iter(calls)
-        workers = [remote.remote() for _ in range(num_workers)]
-        running: dict[Any, Any] = {}
+        actors = [actor_type.remote() for _ in range(num_workers)]
+        pool = self._ray.util.ActorPool(actors)
         try:
             while True:
-                for worker in [worker for worker in workers if worker not in running.values()]:
-                    if (call := next(waiting, None)) is not None:
-                        running[worker.work.remote(call)] = worker
-                if not running:
+                while pool.has_free() and (call := next(waiting, None)) is not None:
+                    pool.submit(lambda actor, call: actor.work.remote(call), call)
+                if not pool.has_next():
                     return
-                finished, _ = self._ray.wait(list(running), num_returns=1)
-                del running[finished[0]]
-                yield self._get(finished[0])
+                yield self._next_result(pool)
         finally:
-            for worker in workers:
-                self._ray.kill(worker)
+            for actor in actors:
+                self._ray.kill(actor)
 
-    def _get(self, reference: Any) -> Any:
-        exceptions = self._ray.exceptions
+    def _next_result(self, pool: Any) -> Any:
         try:
-            return self._ray.get(reference)
-        except exceptions.RayTaskError as error:
+            return pool.get_next_unordered()
+        except self._ray.exceptions.RayTaskError as error:
             if isinstance(error.cause, ElmoError | OSError):
                 raise error.cause from error
             raise
-        except exceptions.RayActorError as error:
+        except self._ray.exceptions.RayActorError as error:
             raise ElmoError(
                 f"A Ray worker died and could not be replaced ({first_line(error)}); the finished parts are kept, so "
                 "run the same command again."
@@ -263,25 +262,5 @@ class _RayWorker:
     """Ray actor that executes calls."""
 
     def work(self, call: Call) -> Any:
-        """Return the result of a call."""
         function, arguments = call
         return function(*arguments)
-
-
-def check_cluster(address: str | None) -> None:
-    """Raise an error if Ray is missing or the address does not answer.
-
-    This comes first, because `ray.init` can block for minutes.
-    """
-    if require("ray", "ray", "The engine ray").is_initialized():
-        return
-    if match := re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or ""):
-        try:
-            socket.create_connection((match[1], int(match[2])), timeout=_RAY_CONNECTION_SECONDS).close()
-        except OSError as error:
-            raise _no_cluster(address, error) from error
-
-
-def _no_cluster(address: str | None, error: Exception) -> InputError:
-    place = "No Ray cluster could be started here" if address is None else f"No Ray cluster answers at {address!r}"
-    return InputError(f"{place} ({first_line(error)}); start one with: ray start --head")

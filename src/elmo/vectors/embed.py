@@ -5,29 +5,30 @@ workers.
 """
 
 import sys
-from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import replace
-from itertools import accumulate
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from elmo.config import Pooling
-from elmo.corpus.rows import Columns, Part, Row, cut_rows, raise_error
+from elmo.corpus.rows import Columns, Part, Row, cut_rows
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import output_file, replace_file
 from elmo.files.rows import to_json
 from elmo.files.sources import BrokenRow, InputFile, InputFormat, Source, open_inputs
-from elmo.files.work_folder import ProgressCallback, identify, record_file, run_parts
+from elmo.files.work_folder import identify, record_file, run_parts
 from elmo.inference.layers import Layers
 from elmo.model import Elmo
-from elmo.vectors.folder import COUNTS, REJECTS, VECTORS, PartRecord, read_part_records
+from elmo.progress import Advance
+from elmo.vectors.folder import REJECTS, VECTORS, PartRecord, read_part_records, sum_counts
 from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import VectorSettings
-from elmo.vectors.writing import Engine, PartJob, RowEmbedder, make_layout
+from elmo.vectors.writing import PartJob, RowEmbedder, make_layout, open_workers, write_here, write_in_workers
 
 _LIBRARIES = {"parquet": "pyarrow", "npy": "numpy"}
 
@@ -45,7 +46,7 @@ def embed_files(
     engine: Literal["local", "ray"] = "local",
     address: str | None = None,
     force: bool = False,
-    show_progress_bar: bool | Callable[[int, int], None] = False,
+    show_progress_bar: bool = False,
 ) -> Vectors:
     """Write the vectors of files, patterns such as `texts/*.jsonl.gz`, or standard input (-), and open them.
 
@@ -53,8 +54,7 @@ def embed_files(
     of all workers. `engine="ray"`: workers of the Ray cluster at `address`, by default one per two of its cores.
     `on_error`: stop at a broken row, or list it in rejects.jsonl. If the folder already holds the result, it is only
     opened, or computed again if a file is missing or has the wrong size; other vectors are an error unless `force`
-    is true. `show_progress_bar` may be a function, which is called with the numbers of words and bytes of each
-    step. Raises InputError or ConfigError for mistakes that the caller can fix.
+    is true. Raises InputError or ConfigError for mistakes that the caller can fix.
     """
     settings, output = resolve(settings or VectorSettings(), model), Path(output)
     if on_error not in ("stop", "reject"):
@@ -64,17 +64,19 @@ def embed_files(
             "The parts of a folder are computed independently, so state must be 'zero'; write one file instead, such "
             "as vectors.h5."
         )
-    part_engine = Engine(engine, address, num_workers, num_threads)
-    part_engine.check()
     if settings.file_format == "parquet":
         require("pyarrow", "data", "Parquet")
     sources = VECTORS.find_inputs(files, output, format=input_format)
-    with VECTORS.locked(output):
+    with (
+        open_workers(engine, address, num_workers, num_threads, model) as (run, worker_threads),
+        VECTORS.locked(output),
+    ):
         inputs = open_inputs(sources)
         description = _describe(model, inputs, settings)
         if VECTORS.begin(output, description, force=force):
-            job = PartJob(output.resolve(), settings, identify(description))
-            _run(job, inputs, description, part_engine, model, show_progress_bar, stops=on_error == "stop")
+            job = PartJob(output.resolve(), settings, identify(description), stops=on_error == "stop")
+            write = write_here if run is None else partial(write_in_workers, run, worker_threads)
+            _run(job, inputs, description, partial(write, job=job, model=model), show_progress_bar)
     return open_folder(output)
 
 
@@ -116,51 +118,30 @@ def _run(
     job: PartJob,
     inputs: Sequence[InputFile],
     description: dict[str, Any],
-    engine: Engine,
-    model: Elmo,
-    progress: bool | ProgressCallback,
-    *,
-    stops: bool,
+    write: Callable[[Iterator[Part], Advance], Iterable[PartRecord]],
+    show_progress_bar: bool,
 ) -> None:
-    """Write the parts, the list of rejected rows, and the manifest; `stops`: raise an error at a broken row."""
-    settings, sources = job.settings, [file.source for file in inputs]
+    """Write the parts, the list of rejected rows, and the manifest."""
     finished = read_part_records(job.output, job.identity)
-    num_rows = [0] * len(sources)
-
-    def stop(row: BrokenRow, source: Source) -> None:
-        raise_error(replace(row, reason=f"{row.reason}; --on-error reject skips such rows"), source)
-
-    def check(record: PartRecord) -> PartRecord:
-        for reject in record.rejects if stops else ():
-            source = sources[bisect_right(list(accumulate(num_rows)), reject["index"])]
-            stop(BrokenRow(reject["number"], reject["reason"]), source)
-        return record
+    if job.stops:  # a part with broken rows is computed again, and stops there
+        finished = {number: record for number, record in finished.items() if not record.rejects}
+    num_rows: Counter[Source] = Counter()
 
     def cut_parts() -> Iterator[Part]:
-        handle_broken = stop if stops else lambda row, source: None
-        for part in cut_rows(sources, columns_of(settings), settings.part_bytes, handle_broken=handle_broken):
-            for number, num_new in part.num_rows.items():
-                num_rows[number] += num_new
-            if part.number in finished:
-                check(finished[part.number])
+        sources = [file.source for file in inputs]
+        for part in cut_rows(sources, columns_of(job.settings), job.settings.part_bytes, keeps_broken=True):
+            num_rows.update(part.num_rows)
             yield part
 
-    def compute(parts: Iterator[Part], report: ProgressCallback) -> Iterator[PartRecord]:
-        with closing(engine.run(parts, report, job, model)) as computed:  # an error must end the workers first
-            yield from map(check, computed)
-
-    records = run_parts(cut_parts(), finished, compute, inputs, job.output / VECTORS.work, progress)
-    lines, ends = [], list(accumulate(num_rows))
-    for reject in (reject for record in records for reject in record.rejects):
-        source = sources[bisect_right(ends, reject["index"])]
-        place = {"index": reject["index"], "input": source.name, source.unit: reject["number"]}
-        lines.append(f"{to_json({**place, 'reason': reject['reason']})}\n")
+    work = job.output / VECTORS.work
+    records = run_parts(cut_parts(), finished, write, inputs, work, show_progress_bar=show_progress_bar)
+    lines = [f"{to_json(reject)}\n" for record in records for reject in record.rejects]
     if lines:
         replace_file(job.output / REJECTS, "".join(lines).encode())
     manifest = {
         **description,
-        "inputs": [{**file, "num_rows": num} for file, num in zip(description["inputs"], num_rows, strict=True)],
-        "counts": {name: sum(getattr(record, name) for record in records) for name in COUNTS},
+        "inputs": [{**file.to_dict(), "num_rows": num_rows[file.source]} for file in inputs],
+        "counts": sum_counts(records),
         "rejects": {"name": REJECTS, **record_file(job.output / REJECTS)} if lines else None,
         "parts": [record.describe() for record in records],
     }
@@ -174,13 +155,15 @@ def write_file(
 
     Returns the numbers of rows and words. Raises InputError for a row that cannot be read.
     """
-    embedder = RowEmbedder(model, settings)
+
+    def stop(index: int, row: BrokenRow) -> None:
+        raise InputError(f"Row {index + 1:,} {row.reason}.")
+
+    embedder = RowEmbedder(model, settings, stop)
     with _open_output(path, embedder.layout) as add:
         for block in embedder.blocks(rows):
             add(block)
-        for reject in embedder.rejects:
-            raise InputError(f"Row {reject['index'] + 1:,} {reject['reason']}.")
-    return embedder.num_written, embedder.num_words
+    return embedder.counts.num_written, embedder.counts.num_words
 
 
 @contextmanager

@@ -4,26 +4,26 @@ import json
 import re
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 from elmo.files.durable import replace_file
-from elmo.files.work_folder import (
-    FILE_RECORD,
-    FileRecords,
-    FolderKind,
-    find_damage,
-    is_count,
-    is_file_name,
-    optional,
-    read_records,
-)
+from elmo.files.work_folder import FileRecords, FolderKind, find_damage, read_records
 from elmo.vectors.formats import part_stem
-from elmo.vectors.settings import DType, FileFormat, Unit
 
 REJECTS = "rejects.jsonl"
 INDEX = "index"  # the subfolder that analysis/index.py writes
-_PART_COUNTS = ("number", "first_index", "num_rows", "num_written", "num_words", "num_vectors")
-Reject = dict[str, Any]  # of a broken row: its index in the input, its line or row number in the file, and the reason
+
+
+@dataclass
+class Counts:
+    """The numbers of rows, words and vectors in a folder or a part."""
+
+    num_rows: int = 0  # in the input
+    num_written: int = 0
+    num_without_span: int = 0  # rows that were not written because no span was chosen
+    num_words: int = 0
+    num_vectors: int = 0
+    num_rejected: int = 0
 
 
 @dataclass(frozen=True)
@@ -33,38 +33,19 @@ class PartRecord:
     identity: str
     number: int
     first_index: int
-    num_rows: int
-    num_written: int
-    num_without_span: int
-    num_words: int
-    num_vectors: int
     input_bytes: int
-    rejects: list[Reject]
+    counts: dict[str, int]
+    rejects: list[dict[str, Any]]  # the lines of rejects.jsonl
     files: list[dict[str, Any]]  # name, num_bytes and sha256 of each
-
-    @property
-    def num_rejected(self) -> int:
-        """The number of broken rows."""
-        return len(self.rejects)
 
     def describe(self) -> dict[str, Any]:
         """Return the part's entry in a manifest."""
-        return {name: getattr(self, name) for name in (*_PART_COUNTS, "files")}
+        return {"number": self.number, "first_index": self.first_index, **self.counts, "files": self.files}
 
 
-@dataclass(frozen=True)
-class Counts:
-    """The numbers of rows, words and vectors in a folder."""
-
-    num_rows: int  # in the input
-    num_written: int
-    num_without_span: int  # rows that were not written because no span was chosen
-    num_words: int
-    num_vectors: int
-    num_rejected: int
-
-
-COUNTS = [field.name for field in fields(Counts)]
+def sum_counts(records: list[PartRecord]) -> dict[str, int]:
+    """Return the counts of all parts together."""
+    return {field.name: sum(record.counts[field.name] for record in records) for field in fields(Counts)}
 
 
 def write_part_record(output: Path, record: PartRecord) -> None:
@@ -88,29 +69,12 @@ def list_files(manifest: dict[str, Any]) -> FileRecords:
     return {file["name"]: file for file in (*files, *filter(None, [manifest["rejects"]]))}
 
 
-_FILE = {"name": is_file_name, **FILE_RECORD}
 VECTORS = FolderKind(
     noun="a folder of vectors",
     format="modern-elmo-vectors",
-    version=1,
     work=".job",
     repair="copy it again, or run the command that wrote it again with --force",
     file_names=re.compile(rf"part-\d{{5,}}\..+|{re.escape(REJECTS)}"),
-    shape={
-        "made_with": dict,
-        "model": {"content_hash": str, "precision": str, "device": str},
-        "settings": {
-            "unit": get_args(Unit).__contains__,
-            "dtype": get_args(DType).__contains__,
-            "file_format": get_args(FileFormat).__contains__,
-            "layers": object,
-        },
-        "vector_shape": [is_count],
-        "inputs": [{"name": str, "format": str, "num_rows": is_count}],
-        "counts": dict.fromkeys(COUNTS, is_count),
-        "rejects": optional(_FILE),
-        "parts": [{**dict.fromkeys(_PART_COUNTS, is_count), "files": [_FILE]}],
-    },
     list_files=list_files,
     derived=frozenset({INDEX}),
 )

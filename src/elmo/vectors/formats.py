@@ -7,13 +7,14 @@ list of fixed-size vectors. Single files can be .parquet, .h5, .jsonl, .npz and 
 
 import json
 import zipfile
-from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
+from itertools import accumulate
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -77,30 +78,18 @@ class Block:
 Add = Callable[[Block], None]
 
 
-class PartReader(ABC):
-    """Reads the rows of one part: all rows without vectors at once, and the vectors of a row on demand."""
+class PartReader(NamedTuple):
+    """Functions that read a row of a part at a position, from 0: its fields, and its stored arrays, (count, *shape)."""
 
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-
-    @property
-    @abstractmethod
-    def rows(self) -> list[dict[str, Any]]:
-        """The index, id, words, text and spans of each row."""
+    layout: Layout
+    read_fields: Callable[[int], dict[str, Any]]
+    read_arrays: Callable[[int], Arrays]
 
     def read(self, position: int) -> VectorRow:
-        """Return the row at a position in the part, from 0."""
-        row, vectors = self._read_row(position), _restore(self._read_arrays(position), self.layout)
+        """Return the row at a position."""
+        row, vectors = self.read_fields(position), _restore(self.read_arrays(position), self.layout)
         spans = [(start, end) for start, end in row["spans"]] if "spans" in row else None
         return VectorRow(row["index"], row["id"], row["words"], spans, vectors, row.get("text"))
-
-    def _read_row(self, position: int) -> dict[str, Any]:
-        """Return a row without its vectors."""
-        return self.rows[position]
-
-    @abstractmethod
-    def _read_arrays(self, position: int) -> Arrays:
-        """Return the stored arrays of a row, (count, *shape)."""
 
 
 def _restore(stored: Arrays, layout: Layout) -> Array:
@@ -113,25 +102,14 @@ def _restore(stored: Arrays, layout: Layout) -> Array:
     return vectors.transpose(1, 0, 2) if layout.unit == "words" and vectors.ndim == 3 else vectors
 
 
-class PartFormat(NamedTuple):
-    """A file format for parts."""
-
-    extension: str
-    write: Callable[[Path, Layout], AbstractContextManager[Add]]
-    read: Callable[[Path, Layout], PartReader]
-
-    def path_in(self, folder: Path, number: int) -> Path:
-        """Return the path of a part; for npy, the common prefix of its files."""
-        return folder / f"{part_stem(number)}{self.extension}"
-
-
 def part_stem(number: int) -> str:
     """Return the common prefix of the names of a part's files."""
     return f"part-{number:05d}"
 
 
-def _file_at(stem: Path, extension: str) -> Path:
-    return stem.with_name(f"{stem.name}{extension}")
+def part_path(folder: Path, number: int, file_format: FileFormat) -> Path:
+    """Return the path of a part; for npy, the common prefix of its files."""
+    return folder / (part_stem(number) + (".parquet" if file_format == "parquet" else ""))
 
 
 # --- npy
@@ -140,10 +118,10 @@ def _file_at(stem: Path, extension: str) -> Path:
 @contextmanager
 def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
     with ExitStack() as stack:
-        rows = stack.enter_context(_file_at(stem, _ROWS).open("wb"))
+        rows = stack.enter_context(stem.with_suffix(_ROWS).open("wb"))
         add_arrays = {}
         for name, (dtype, shape) in layout.arrays.items():
-            file = stack.enter_context(_file_at(stem, f".{name}.npy").open("wb"))
+            file = stack.enter_context(stem.with_suffix(f".{name}.npy").open("wb"))
             add_arrays[name] = stack.enter_context(growing_npy(file, dtype, shape))
         counts = [0]
 
@@ -154,30 +132,18 @@ def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
             counts.extend(block.counts)
 
         yield add
-        write_npy(_file_at(stem, _OFFSETS), np.cumsum(counts, dtype=np.int64))
+        write_npy(stem.with_suffix(_OFFSETS), np.cumsum(counts, dtype=np.int64))
 
 
-class _NpyReader(PartReader):
-    def __init__(self, stem: Path, layout: Layout) -> None:
-        super().__init__(layout)
-        self._path = _file_at(stem, _ROWS)
-        self._offsets = np.load(_file_at(stem, _OFFSETS))
-        self._arrays = {name: _map(_file_at(stem, f".{name}.npy")) for name in layout.arrays}
+def _read_npy(stem: Path, layout: Layout) -> PartReader:
+    lines = stem.with_suffix(_ROWS).read_bytes().splitlines()  # parsed on demand, because most rows may not be needed
+    offsets = np.load(stem.with_suffix(_OFFSETS))
+    arrays = {name: _map(stem.with_suffix(f".{name}.npy")) for name in layout.arrays}
 
-    @cached_property
-    def _lines(self) -> list[bytes]:
-        return self._path.read_bytes().splitlines()
+    def read_arrays(position: int) -> Arrays:
+        return {name: array[offsets[position] : offsets[position + 1]] for name, array in arrays.items()}
 
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self._lines]
-
-    def _read_row(self, position: int) -> dict[str, Any]:
-        return dict(json.loads(self._lines[position]))  # the other lines of a part would take far longer to parse
-
-    def _read_arrays(self, position: int) -> Arrays:
-        rows = slice(self._offsets[position], self._offsets[position + 1])
-        return {name: array[rows] for name, array in self._arrays.items()}
+    return PartReader(layout, lambda position: json.loads(lines[position]), read_arrays)
 
 
 def _map(path: Path) -> Array:
@@ -245,39 +211,34 @@ def _make_table(block: Block, layout: Layout) -> Any:
     return arrow.table(columns)
 
 
-class _ParquetReader(PartReader):
-    def __init__(self, path: Path, layout: Layout) -> None:
-        super().__init__(layout)
-        self._file = _import_pyarrow().parquet.ParquetFile(path, memory_map=True)
-        groups = self._file.metadata
-        sizes = [groups.row_group(number).num_rows for number in range(groups.num_row_groups)]
-        self._starts = np.cumsum([0, *sizes], dtype=np.int64)
-        self._group: tuple[int, Any] | None = None  # the row group read last
+def _read_parquet(path: Path, layout: Layout) -> PartReader:
+    file = _import_pyarrow().parquet.ParquetFile(path, memory_map=True)
+    fields = [name for name in file.schema_arrow.names if name in _FIELDS]
+    rows = file.read(columns=fields, use_threads=False).to_pylist()
+    columns = {name: _column_name(name, layout) for name in layout.arrays}
+    sizes = [file.metadata.row_group(number).num_rows for number in range(file.num_row_groups)]
+    starts = [0, *accumulate(sizes)]
 
-    @cached_property
-    def rows(self) -> list[dict[str, Any]]:
-        names = [name for name in self._file.schema_arrow.names if name in _FIELDS]
-        rows: list[dict[str, Any]] = self._file.read(columns=names, use_threads=False).to_pylist()
-        return rows
+    @lru_cache(1)
+    def read_group(number: int) -> Any:
+        return file.read_row_group(number, columns=list(columns.values()), use_threads=False)
 
-    def _read_arrays(self, position: int) -> Arrays:
-        names = {name: _column_name(name, self.layout) for name in self.layout.arrays}
-        number = int(np.searchsorted(self._starts, position, side="right")) - 1
-        if self._group is None or self._group[0] != number:
-            self._group = (number, self._file.read_row_group(number, columns=list(names.values()), use_threads=False))
-        row, arrays = self._group[1].slice(position - int(self._starts[number]), 1), {}
-        for name, (_, shape) in self.layout.arrays.items():
-            column = row.column(names[name]).chunk(0)
+    def read_arrays(position: int) -> Arrays:
+        number, arrays = bisect_right(starts, position) - 1, {}
+        row = read_group(number).slice(position - starts[number], 1)
+        for name, (_, shape) in layout.arrays.items():
+            column = row.column(columns[name]).chunk(0)
             while hasattr(column.type, "value_type"):
                 column = column.flatten()
             arrays[name] = column.to_numpy(zero_copy_only=True).reshape(-1, *shape)
         return arrays
 
+    return PartReader(layout, rows.__getitem__, read_arrays)
 
-PART_FORMATS: dict[FileFormat, PartFormat] = {
-    "npy": PartFormat("", _write_npy, _NpyReader),
-    "parquet": PartFormat(".parquet", _write_parquet, _ParquetReader),
-}
+
+Writer: TypeAlias = Callable[[Path, Layout], AbstractContextManager[Add]]
+PART_WRITERS: dict[FileFormat, Writer] = {"npy": _write_npy, "parquet": _write_parquet}
+PART_READERS: dict[FileFormat, Callable[[Path, Layout], PartReader]] = {"npy": _read_npy, "parquet": _read_parquet}
 
 
 # --- single files
@@ -389,7 +350,7 @@ def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
         raise InputError(refusal)
 
 
-FILE_WRITERS: dict[str, Callable[[Path, Layout], AbstractContextManager[Add]]] = {
+FILE_WRITERS: dict[str, Writer] = {
     ".jsonl": _write_jsonl,
     ".npz": _write_npz,
     ".npy": _write_one_npy,

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, overload
 
 from elmo.errors import ElmoError, InputError, first_line
-from elmo.vectors.folder import COUNTS, VECTORS, Counts, list_files
-from elmo.vectors.formats import PART_FORMATS, Layout, PartReader, VectorRow
+from elmo.vectors.folder import VECTORS, Counts, list_files
+from elmo.vectors.formats import PART_READERS, Layout, PartReader, VectorRow, part_path
 
 _PARTS_KEPT_OPEN = 8
 
@@ -43,7 +43,7 @@ class Vectors(Sequence[VectorRow]):
     @property
     def counts(self) -> Counts:
         """The numbers of rows, words and vectors in the whole folder."""
-        return Counts(**{name: self.manifest["counts"][name] for name in COUNTS})
+        return Counts(**self.manifest["counts"])
 
     def verify(self) -> None:
         """Read all files and compare their checksums; raise InputError with the damaged files."""
@@ -89,9 +89,9 @@ class Vectors(Sequence[VectorRow]):
             if (reader := self._opened.pop(number, None)) is None:
                 settings = self.manifest["settings"]
                 layout = Layout(settings["unit"], settings["dtype"], tuple(self.manifest["vector_shape"]))
-                part_format = PART_FORMATS[settings["file_format"]]
-                path = part_format.path_in(self.folder, self.manifest["parts"][number]["number"])
-                reader = part_format.read(path, layout)
+                file_format = settings["file_format"]
+                path = part_path(self.folder, self.manifest["parts"][number]["number"], file_format)
+                reader = PART_READERS[file_format](path, layout)
             self._opened[number] = reader
             if len(self._opened) > _PARTS_KEPT_OPEN:
                 del self._opened[next(iter(self._opened))]
@@ -105,11 +105,11 @@ class Vectors(Sequence[VectorRow]):
             ) from error
 
     @cached_property
-    def _positions_by_id(self) -> dict[str, list[int]]:
-        positions: dict[str, list[int]] = {}
+    def _positions_by_id(self) -> dict[str | None, list[int]]:
+        positions: dict[str | None, list[int]] = {}
         for number, part in enumerate(self.manifest["parts"]):
-            if part["num_written"]:
+            start = self._start_of(number)
+            for position in range(part["num_written"]):
                 with self._part(number) as reader:
-                    for position, row in enumerate(reader.rows, start=self._start_of(number)):
-                        positions.setdefault(row["id"], []).append(position)
+                    positions.setdefault(reader.read_fields(position)["id"], []).append(start + position)
         return positions

@@ -9,11 +9,11 @@ import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +22,17 @@ from elmo.corpus.rows import Part, Row
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow
-from elmo.files.work_folder import ProgressCallback, record_file
-from elmo.files.workers import Call, RayWorkers, Workers, check_cluster, count_cores
+from elmo.files.work_folder import record_file
+from elmo.files.workers import Call, Workers, connect_to_ray, count_cores
 from elmo.inference.context import Span
 from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
-from elmo.vectors.folder import VECTORS, PartRecord, Reject, write_part_record
-from elmo.vectors.formats import PART_FORMATS, Arrays, Block, Layout
+from elmo.progress import Advance
+from elmo.vectors.folder import VECTORS, Counts, PartRecord, write_part_record
+from elmo.vectors.formats import PART_WRITERS, Arrays, Block, Layout, part_path
 from elmo.vectors.settings import DType, VectorSettings
+
+RunCalls: TypeAlias = Callable[[Iterable[Call]], Generator[PartRecord, None, None]]
 
 # One core per direction: every matrix multiplication then uses one thread, and its result does not depend on the
 # number of workers that share the cores.
@@ -46,54 +49,39 @@ class PartJob:
     output: Path
     settings: VectorSettings
     identity: str
+    stops: bool  # at a broken row
 
 
-@dataclass(frozen=True)
-class Engine:
-    """The processes that compute parts. `num_workers` and `num_threads` are the caller's; None means the default."""
+@contextmanager
+def open_workers(
+    engine: Literal["local", "ray"],
+    address: str | None,
+    num_workers: int | None,
+    num_threads: int | None,
+    model: Elmo,
+) -> Iterator[tuple[RunCalls | None, int]]:
+    """Yield the function that runs calls in workers, or None for this process alone, and the threads per worker.
 
-    name: Literal["local", "ray"] = "local"
-    address: str | None = None
-    num_workers: int | None = None
-    num_threads: int | None = None
-
-    def check(self) -> None:
-        """Raise InputError if the settings contradict each other; called before any work."""
-        if self.name not in ("local", "ray"):
-            raise InputError(f"The engine {self.name!r} is unknown; choose local or ray.")
-        if self.name == "local" and self.address is not None:
-            raise InputError("An address is only for a Ray cluster; choose the engine ray too.")
-        if self.name == "ray":
-            check_cluster(self.address)
-        share_threads(self.num_workers, self.num_threads)
-
-    def run(
-        self, parts: Iterator[Part], report: ProgressCallback, job: PartJob, model: Elmo
-    ) -> Generator[PartRecord, None, None]:
-        """Write the parts, a few at a time, and yield their records in any order."""
-        on_cpu = _is_on_cpu(model)
-        run: Callable[[Iterable[Call]], Generator[PartRecord, None, None]]
-        with ExitStack() as stack:
-            if self.name == "ray":
-                cluster = stack.enter_context(RayWorkers(self.address))
-                num_workers, num_threads = share_threads(
-                    self.num_workers if on_cpu else self.num_workers or cluster.count("GPU"), self.num_threads,
-                    num_cores=cluster.count("CPU"), on_cpu=on_cpu,
-                )  # fmt: skip
-                run = partial(cluster.run, num_workers=num_workers, num_cpus=num_threads, num_gpus=0 if on_cpu else 1)
-            else:
-                num_workers, num_threads = share_threads(self.num_workers or 1, self.num_threads, on_cpu=on_cpu)
-                if num_workers == 1:
-                    yield from _write_here(parts, report, job, model)
-                    return
-                run = Workers(num_workers).run
-            for record in stack.enter_context(closing(run(_list_calls(parts, job, model, num_threads)))):
-                report(record.num_words, record.input_bytes)
-                yield record
-
-
-def _is_on_cpu(model: Elmo) -> bool:
-    return str(model.device).partition(":")[0] == "cpu"
+    None for a number means the default. Raises InputError if the arguments contradict each other.
+    """
+    on_cpu = str(model.device).partition(":")[0] == "cpu"
+    share_threads(num_workers, num_threads)
+    if engine == "local" and address is not None:
+        raise InputError("An address is only for a Ray cluster; choose the engine ray too.")
+    if engine == "local":
+        num_workers, num_threads = share_threads(num_workers or 1, num_threads, on_cpu=on_cpu)
+        yield None if num_workers == 1 else Workers(num_workers).run, num_threads
+    elif engine == "ray":
+        with connect_to_ray(address) as cluster:
+            num_workers, num_threads = share_threads(
+                num_workers if on_cpu else num_workers or cluster.count("GPU"), num_threads,
+                num_cores=cluster.count("CPU"), on_cpu=on_cpu,
+            )  # fmt: skip
+            num_gpus = 0 if on_cpu else 1
+            run = partial(cluster.run, num_workers=num_workers, num_cpus=num_threads, num_gpus=num_gpus)
+            yield run, num_threads
+    else:
+        raise InputError(f"The engine {engine!r} is unknown; choose local or ray.")
 
 
 def share_threads(
@@ -110,12 +98,17 @@ def share_threads(
     return num_workers, max(1, min(THREADS_PER_WORKER, num_threads // num_workers))
 
 
-def _list_calls(parts: Iterable[Part], job: PartJob, model: Elmo, num_threads: int) -> Iterator[Call]:
-    """Save a copy of the model for the workers, and yield one call per part."""
+def write_in_workers(
+    run: RunCalls, num_threads: int, parts: Iterable[Part], advance: Advance, job: PartJob, model: Elmo
+) -> Iterator[PartRecord]:
+    """Write the parts in workers, which open a copy of the model, and yield their records in any order."""
     folder = job.output / VECTORS.work / "model"
     model.save_pretrained(folder)
-    for part in parts:
-        yield write_in_worker, (part, job, folder, model.precision, str(model.device), num_threads)
+    more = (job, folder, model.precision, str(model.device), num_threads)
+    with closing(run((write_in_worker, (part, *more)) for part in parts)) as records:  # an error ends the workers
+        for record in records:
+            advance(record.input_bytes, record.counts["num_words"])
+            yield record
 
 
 def write_in_worker(
@@ -123,7 +116,7 @@ def write_in_worker(
 ) -> PartRecord:
     """Write a part in a worker process, which opens the model for its first part."""
     model = _open_model(folder, precision, device, num_threads)
-    return finish_part(job, *compute_part(part, lambda num_words, num_bytes: None, job, model))
+    return finish_part(job, *compute_part(part, lambda size, num_pieces=1: None, job, model))
 
 
 @cache
@@ -142,12 +135,12 @@ def _open_model(folder: Path, precision: str, device: str, num_threads: int) -> 
     return model
 
 
-def _write_here(parts: Iterable[Part], report: ProgressCallback, job: PartJob, model: Elmo) -> Iterator[PartRecord]:
+def write_here(parts: Iterable[Part], advance: Advance, job: PartJob, model: Elmo) -> Iterator[PartRecord]:
     """Write one part after another; each is synced while the next is computed, which saves a tenth of the time."""
     with ThreadPoolExecutor(1) as finishing:
         previous: Future[PartRecord] | None = None
         for part in parts:
-            computed = compute_part(part, report, job, model)
+            computed = compute_part(part, advance, job, model)
             if previous is not None:
                 yield previous.result()
             previous = finishing.submit(finish_part, job, *computed)
@@ -155,37 +148,39 @@ def _write_here(parts: Iterable[Part], report: ProgressCallback, job: PartJob, m
             yield previous.result()
 
 
-def compute_part(part: Part, report: ProgressCallback, job: PartJob, model: Elmo) -> tuple[Path, PartRecord]:
+def compute_part(part: Part, advance: Advance, job: PartJob, model: Elmo) -> tuple[Path, PartRecord]:
     """Write the files of a part to a temporary folder; return the folder and the record of the part without files."""
     temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=job.output / VECTORS.work))
     try:
-        return temporary, _write_files(part, report, job, model, temporary)
+        return temporary, _write_files(part, advance, job, model, temporary)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
 
 
-def _write_files(part: Part, report: ProgressCallback, job: PartJob, model: Elmo, temporary: Path) -> PartRecord:
-    embedder = RowEmbedder(model, job.settings)
-    words_reported = bytes_reported = 0
+def _write_files(part: Part, advance: Advance, job: PartJob, model: Elmo, temporary: Path) -> PartRecord:
+    rejects: list[dict[str, Any]] = []
 
-    def report_up_to(num_bytes: int) -> None:
-        nonlocal words_reported, bytes_reported
-        report(embedder.num_words - words_reported, num_bytes - bytes_reported)
-        words_reported, bytes_reported = embedder.num_words, num_bytes
+    def reject(index: int, row: BrokenRow) -> None:
+        source = part.source_of(index)
+        if job.stops:
+            reason = f"{row.reason}; --on-error reject skips such rows"
+            raise BrokenRow(row.number, reason).to_error(source.label, source.unit)
+        rejects.append({"index": index, "input": source.name, source.unit: row.number, "reason": row.reason})
 
-    part_format = PART_FORMATS[job.settings.file_format]
-    with part_format.write(part_format.path_in(temporary, part.number), embedder.layout) as add:
+    embedder = RowEmbedder(model, job.settings, reject)
+    num_words = num_bytes = 0  # that were reported
+    file_format = job.settings.file_format
+    with PART_WRITERS[file_format](part_path(temporary, part.number, file_format), embedder.layout) as add:
         for block in embedder.blocks(part.rows, part.first_index):
             add(block)
             num_rows = block.rows[-1]["index"] - part.first_index + 1
-            report_up_to(int(part.input_bytes * (num_rows / len(part.rows))))
-    report_up_to(part.input_bytes)
-    return PartRecord(
-        identity=job.identity, number=part.number, first_index=part.first_index, num_rows=len(part.rows),
-        num_written=embedder.num_written, num_without_span=embedder.num_without_span, num_words=embedder.num_words,
-        num_vectors=embedder.num_vectors, input_bytes=part.input_bytes, rejects=embedder.rejects, files=[],
-    )  # fmt: skip
+            bytes_done = int(part.input_bytes * (num_rows / len(part.rows)))
+            advance(bytes_done - num_bytes, embedder.counts.num_words - num_words)
+            num_words, num_bytes = embedder.counts.num_words, bytes_done
+    advance(part.input_bytes - num_bytes, embedder.counts.num_words - num_words)
+    counts = asdict(embedder.counts)
+    return PartRecord(job.identity, part.number, part.first_index, part.input_bytes, counts, rejects, files=[])
 
 
 def finish_part(job: PartJob, temporary: Path, record: PartRecord) -> PartRecord:
@@ -203,14 +198,13 @@ def finish_part(job: PartJob, temporary: Path, record: PartRecord) -> PartRecord
 
 
 class RowEmbedder:
-    """Computes blocks of rows with resolved settings; counts the rows and lists the broken rows."""
+    """Computes blocks of rows with resolved settings and counts the rows; broken rows are passed to `reject`."""
 
-    def __init__(self, model: Elmo, settings: VectorSettings) -> None:
-        self._model, self._settings = model, settings
+    def __init__(self, model: Elmo, settings: VectorSettings, reject: Callable[[int, BrokenRow], None]) -> None:
+        self._model, self._settings, self._reject = model, settings, reject
         self._only_words = frozenset(settings.only_words)
         self.layout = make_layout(model, settings)
-        self.rejects: list[Reject] = []
-        self.num_words = self.num_without_span = self.num_written = self.num_vectors = 0
+        self.counts = Counts()
 
     def blocks(self, rows: Iterable[Row | BrokenRow], first_index: int = 0) -> Iterator[Block]:
         """Yield the rows in order, in blocks; with a carried state, each block is one row."""
@@ -219,15 +213,16 @@ class RowEmbedder:
         window: list[dict[str, Any]] = []
         num_words = 0
         for index, row in enumerate(rows, first_index):
-            try:
-                fields = self._read(index, row)
-            except _RowError as error:
-                self.rejects.append({"index": index, "number": row.number, "reason": str(error)})
+            self.counts.num_rows += 1
+            fields = self._read(index, row)
+            if isinstance(fields, BrokenRow):
+                self.counts.num_rejected += 1
+                self._reject(index, fields)
                 continue
             num_new = len(fields["words"])
-            self.num_words += num_new
+            self.counts.num_words += num_new
             if self._settings.unit == "spans" and not fields["spans"]:
-                self.num_without_span += 1
+                self.counts.num_without_span += 1
                 continue
             if len(window) == rows_at_once or (window and num_words + num_new > _WORDS_AT_ONCE):
                 yield self._make_block(window)
@@ -237,15 +232,16 @@ class RowEmbedder:
         if window:
             yield self._make_block(window)
 
-    def _read(self, index: int, row: Row | BrokenRow) -> dict[str, Any]:
-        """Return the fields of a row for a Block; raise _RowError if the row is broken."""
+    def _read(self, index: int, row: Row | BrokenRow) -> dict[str, Any] | BrokenRow:
+        """Return the fields of a row for a Block."""
         if isinstance(row, BrokenRow):
-            raise _RowError(row.reason)
+            return row
         settings, words = self._settings, row.content
         if isinstance(words, str):
             words = [word.text for word in self._model.tokenize(words, split_on_spaces=settings.split_on_spaces)]
         if len(words) > _MOST_WORDS:
-            raise _RowError(f"has {len(words):,} words, more than {_MOST_WORDS:,}; split it with --split sentences")
+            reason = f"has {len(words):,} words, more than {_MOST_WORDS:,}; split it with --split sentences"
+            return BrokenRow(row.number, reason)
         fields: dict[str, Any] = {"index": index, "id": row.id, "words": words}
         if isinstance(row.content, str):
             fields["text"] = row.content
@@ -253,7 +249,8 @@ class RowEmbedder:
             fields["spans"] = self._find_only(words) if self._only_words else row.spans or []
             for start, end in fields["spans"]:
                 if not 0 <= start < end <= len(words):
-                    raise _RowError(f"has the span [{start}, {end}], which is not within its {len(words)} words")
+                    reason = f"has the span [{start}, {end}], which is not within its {len(words)} words"
+                    return BrokenRow(row.number, reason)
         return fields
 
     def _find_only(self, words: list[str]) -> list[Span]:
@@ -271,8 +268,8 @@ class RowEmbedder:
 
     def _make_block(self, rows: list[dict[str, Any]]) -> Block:
         vectors, counts = self._embed(rows)
-        self.num_written += len(rows)
-        self.num_vectors += sum(counts)
+        self.counts.num_written += len(rows)
+        self.counts.num_vectors += sum(counts)
         return Block(rows, counts, store_vectors(vectors, self._settings.dtype))
 
     def _embed(self, rows: list[dict[str, Any]]) -> tuple[npt.NDArray[np.float32], list[int]]:
@@ -291,10 +288,6 @@ class RowEmbedder:
             # All layers: (T, L+1, 2D).
             arrays = [array.transpose(1, 0, 2) if array.ndim == 3 else array for array in embedded]
         return np.concatenate(arrays), list(map(len, arrays))
-
-
-class _RowError(Exception):
-    """A row cannot be embedded; the message is the reason."""
 
 
 def make_layout(model: Elmo, settings: VectorSettings) -> Layout:
