@@ -93,7 +93,7 @@ def test_files_of_an_existing_folder_are_replaced_or_removed_and_others_stay(tmp
 
 
 def test_stale_files_are_removed_and_nothing_else(tmp_path):
-    for name in (".a.json.saving-12", ".saving-3", ".saving", "a.saving-12", ".a.saving-x", ".a.old-12"):
+    for name in (".a.json.saving-12", ".saving", "a.saving-12", ".a.saving-x", ".a.old-12"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").touch()
     remove_stale(tmp_path)

@@ -23,7 +23,6 @@ from elmo.analysis.occurrences import Neighbor, Occurrence, Occurrences, StaticN
 from elmo.analysis.vector_file import SAMPLE_SIZE, VectorFile, require_faiss, write_vectors
 from elmo.config import Script
 from elmo.errors import CheckpointError, ElmoError, InputError, first_line
-from elmo.files.arrays import read_npy
 from elmo.files.durable import atomic_write, remove
 from elmo.files.work_folder import identify, read_json
 from elmo.inference.context import normalize
@@ -129,11 +128,13 @@ class CorpusIndex:
 
     @cached_property
     def _starts(self) -> Integers:
-        return read_npy(self.folder / INDEX / _STARTS)
+        starts: Integers = np.load(self.folder / INDEX / _STARTS, mmap_mode="r")
+        return starts
 
     @cached_property
     def _word_ids(self) -> npt.NDArray[np.uint32]:
-        return read_npy(self.folder / INDEX / _WORD_IDS)
+        word_ids: npt.NDArray[np.uint32] = np.load(self.folder / INDEX / _WORD_IDS, mmap_mode="r")
+        return word_ids
 
     @cached_property
     def _words(self) -> list[str]:

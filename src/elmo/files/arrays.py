@@ -1,34 +1,21 @@
-"""Write arrays to .npy, .npz and HDF5 files piece by piece, and memory-map .npy files.
+"""Write arrays to .npy and HDF5 files piece by piece.
 
 The number of rows need not be known in advance. A failed write raises OSError, for HDF5 too.
 """
 
 import io
-import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, cast
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-
-from elmo.errors import first_line
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 Array: TypeAlias = npt.NDArray[Any]
-
-
-def read_npy(path: Path) -> Array:
-    """Memory-map an .npy file; raise ValueError if it is damaged, because NumPy may then raise any exception."""
-    try:
-        return cast(Array, np.load(path, mmap_mode="r"))
-    except OSError:
-        raise
-    except Exception as error:
-        raise ValueError(f"{path.name} is not a complete array ({first_line(error):.80})") from error
 
 
 def write_npy(path: Path, array: Array) -> None:
@@ -58,12 +45,6 @@ def growing_npy(file: IO[bytes], dtype: str, row_shape: tuple[int, ...]) -> Iter
     write_header()
 
 
-def open_member(archive: zipfile.ZipFile, name: str) -> IO[bytes]:
-    """Open an array of an .npz file for writing."""
-    # A new ZipInfo has a fixed date, so the same vectors give the same file.
-    return archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True)
-
-
 @contextmanager
 def open_hdf5_output(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
     """Yield an HDF5 file, and a function, to be called regularly, that raises the first write error."""
@@ -73,10 +54,8 @@ def open_hdf5_output(path: Path) -> Iterator[tuple[Any, Callable[[], None]]]:
         try:
             with h5py.File(sink, "w") as file:
                 yield file, sink.check
-        except Exception:
-            sink.check()  # raise the cause instead, if there is one
-            raise
-        sink.check()
+        finally:
+            sink.check()  # the cause of other errors
 
 
 class _Hdf5Sink(io.FileIO):

@@ -18,7 +18,7 @@ from elmo.errors import InputError
 LOCK = ".lock"  # lock file name for folders with a single writer
 REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
 _REMOVED = ".removed"  # file inside REPLACEMENT that lists the files to delete from the target folder
-_TEMPORARY = re.compile(r"\.(?:(.+)\.)?saving-[0-9a-f-]+")  # the group is the name of the file being written
+_TEMPORARY = re.compile(r"\.(.+)\.saving-[0-9a-f-]+")  # the group is the name of the file being written
 _READ_BYTES = 1 << 20
 
 
@@ -75,7 +75,7 @@ def replacing_folder(folder: Path, names: Collection[str]) -> Iterator[Path]:
             yield temporary
         return
     remove_stale(folder)
-    with _temporary_folder(folder, "") as temporary:
+    with _temporary_folder(folder, "files") as temporary:
         yield temporary
         removed = [name for name in names if not (temporary / name).exists()]
         (temporary / _REMOVED).write_text(json.dumps(removed), encoding="utf-8")
@@ -106,7 +106,7 @@ def _finish_replacement(folder: Path) -> None:
             with atomic_write(folder / entry.name) as temporary:
                 link_or_copy(entry, temporary)
     sync(folder)
-    leftover = folder / _temporary_name("")
+    leftover = folder / _temporary_name("files")
     replacement.rename(leftover)
     remove(leftover)
     sync(folder)
@@ -158,7 +158,7 @@ def _temporary_folder(parent: Path, name: str) -> Iterator[Path]:
 
 
 def _temporary_name(name: str) -> str:
-    return f".{name}.saving-{os.urandom(6).hex()}" if name else f".saving-{os.urandom(6).hex()}"
+    return f".{name}.saving-{os.urandom(6).hex()}"
 
 
 def remove_stale(folder: Path, name: str | None = None) -> None:
@@ -246,14 +246,11 @@ def holding(folder: Path, refusal: str, *written: Path) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    lock = FileLock(folder / LOCK, timeout=0)
     try:
-        lock.acquire()
+        acquired = FileLock(folder / LOCK, timeout=0).acquire()
     except Timeout as error:
         raise InputError(refusal) from error
-    try:
+    with acquired:
         for written_folder in (folder, *written):
             remove_stale(written_folder)
         yield
-    finally:
-        lock.release()

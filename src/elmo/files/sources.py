@@ -114,16 +114,12 @@ def find_sources(names: Sequence[str], stdin_copy: Path, *, format: InputFormat 
     if not names:
         raise InputError("Nothing to read; name text files, or - for standard input.")
     paths = [path for name in names for path in expand_pattern(name)]
-    sources = [
-        Source(STDIN, stdin_copy, format or "txt") if path == STDIN else describe_file(path, format) for path in paths
-    ]
-    seen: dict[Path, str] = {}
-    for source in sources:
-        path = source.path.resolve()
-        if path in seen:
-            raise InputError(f"{source.name} is named twice ({seen[path]} is the same file); name it once.")
-        seen[path] = source.name
-    return sources
+    sources: dict[Path, Source] = {}
+    for name in paths:
+        source = Source(STDIN, stdin_copy, format or "txt") if name == STDIN else describe_file(name, format)
+        if (same := sources.setdefault(source.path.resolve(), source)) is not source:
+            raise InputError(f"{source.name} is named twice ({same.name} is the same file); name it once.")
+    return list(sources.values())
 
 
 def expand_pattern(name: str) -> Iterable[str]:
@@ -205,12 +201,10 @@ def open_stream(source: Source) -> Iterator[tuple[BinaryIO, Callable[[], int]]]:
 
 
 def _decompress(packed: BinaryIO, compression: Compression | None) -> BinaryIO:
-    """Return a stream of the uncompressed bytes."""
     if compression is None:
         return packed
     readers: dict[Compression, Callable[[BinaryIO], Any]] = {
-        "gz": lambda packed: gzip.GzipFile(fileobj=packed), "xz": lzma.LZMAFile, "bz2": bz2.BZ2File,
-        "zst": _ZstdReader,
+        "gz": gzip.open, "xz": lzma.open, "bz2": bz2.open, "zst": _ZstdReader,
     }  # fmt: skip
     return cast(BinaryIO, io.BufferedReader(readers[compression](packed), _BUFFER_BYTES))
 
@@ -267,7 +261,6 @@ def report_damage(source: Source, where: Callable[[], str] = lambda: "") -> Iter
 
 
 def _is_damage(error: Exception) -> bool:
-    """Return whether an error is due to a file's content."""
     if isinstance(error, OSError):
         return error.errno is None  # otherwise it is a fault of the disk
     names = {error_type.__name__ for error_type in type(error).__mro__}  # no import of optional libraries

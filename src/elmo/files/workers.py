@@ -34,15 +34,8 @@ _RAY_CONNECTION_SECONDS = 10
 _WORKER_CODE = "import sys; sys.path[:] = sys.argv[1:]; from elmo.files.workers import serve; serve()"
 
 
-class WorkerDiedError(ElmoError):
-    """A worker process ended in the middle of a call."""
-
-    def __init__(self, cause: str) -> None:
-        super().__init__(
-            f"A worker process died ({cause}); the finished parts are kept, so run the same command again, with "
-            "fewer workers if memory is short."
-        )
-        self.cause = cause
+class _DeathError(Exception):
+    """A worker process ended in the middle of a call; the message is the cause."""
 
 
 class Workers:
@@ -85,10 +78,13 @@ class Workers:
             worker = self._acquire_worker()
             try:
                 result = worker.work(call)
-            except WorkerDiedError as error:
+            except _DeathError as cause:
                 if attempt == _ATTEMPTS or self._is_closed:
-                    raise
-                logger.warning("A worker process died (%s); retrying in a new process.", error.cause)
+                    raise ElmoError(
+                        f"A worker process died ({cause}); the finished parts are kept, so run the same command "
+                        "again, with fewer workers if memory is short."
+                    ) from cause
+                logger.warning("A worker process died (%s); retrying in a new process.", cause)
             else:
                 self._free.append(worker)
                 return result
@@ -131,7 +127,7 @@ class _Worker:
             stdin.flush()
             result, error = pickle.load(stdout)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError) as death:
-            raise WorkerDiedError(self._describe_death()) from death
+            raise _DeathError(self._describe_death()) from death
         if error is not None:
             raise error
         return result

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.extras import require
-from elmo.files.arrays import growing_npy, open_hdf5_output, open_member, write_npy
+from elmo.files.arrays import growing_npy, open_hdf5_output, write_npy
 from elmo.files.rows import to_json
 from elmo.inference.context import Span
 from elmo.vectors.settings import DType, FileFormat, Unit
@@ -309,7 +309,8 @@ def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
     with zipfile.ZipFile(path, "w") as archive:
 
         def write(name: str, array: Array) -> None:
-            with open_member(archive, name) as member:
+            # A new ZipInfo has a fixed date, so the same vectors give the same file.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
 
         def add(block: Block) -> None:
