@@ -66,7 +66,7 @@ def test_a_changed_model_keeps_the_license_and_not_the_measurements(model):
     ("content", "message"),
     [
         ("1\n2\n", "The model has 2 word counts for a vocabulary of"),
-        ("1\nmany\n", "damaged word counts or aliases"),
+        ("1\nmany\n", "a list next to it is damaged"),
     ],
 )
 def test_damaged_counts_are_refused(model, tmp_path, content, message):

@@ -79,7 +79,7 @@ def test_a_failed_save_leaves_the_old_model_and_nothing_else(saved, other_model,
 
 def test_saving_onto_a_file_is_refused(tiny_model, tmp_path):
     (tmp_path / "model").write_text("")
-    with pytest.raises(CheckpointError, match="is a file; give a folder to save the model to"):
+    with pytest.raises(CheckpointError, match=r"could not be saved to .*: .*Not a directory"):
         tiny_model.save_pretrained(tmp_path / "model")
 
 
@@ -116,7 +116,7 @@ def test_a_truncated_weights_file_is_explained(saved):
 
 def test_unknown_formats_and_versions_are_rejected(saved):
     change_config(saved, version=99)
-    with pytest.raises(CheckpointError, match="has the version 99; this program reads version 4, so use"):
+    with pytest.raises(CheckpointError, match="version 99; this program reads 'modern-elmo', version 4, so use"):
         Elmo.from_pretrained(saved)
     change_config(saved, format="bert")
     with pytest.raises(CheckpointError, match="has the format 'bert'"):
@@ -172,14 +172,14 @@ def test_a_configuration_without_its_model_is_refused(saved):
     header = json.loads((saved / "config.json").read_text())
     del header["model"]
     (saved / "config.json").write_text(json.dumps(header))
-    with pytest.raises(CheckpointError, match="config.json has no valid 'model'"):
+    with pytest.raises(CheckpointError, match=r"config.json .* is damaged \(KeyError\('model'\)"):
         read_folder(saved)
 
 
 @pytest.mark.parametrize("origin", [["hdf5"], "hdf5"])
 def test_an_origin_that_is_not_an_object_is_refused(saved, origin):
     change_config(saved, origin=origin)
-    with pytest.raises(CheckpointError, match="has no valid 'origin'"):
+    with pytest.raises(CheckpointError, match="config.json .* is damaged"):
         read_folder(saved)
 
 

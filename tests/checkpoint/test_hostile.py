@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import zipfile
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def test_an_archive_of_very_many_folders_is_refused(tmp_path, names):
     with zipfile.ZipFile(tmp_path / "model.zip", "w") as file:
         for name in names:
             file.writestr(name, "")
-    assert "more files or folders than any published model" in refusal(tmp_path / "model.zip")
+    assert "more files or folders than any model" in refusal(tmp_path / "model.zip")
 
 
 @pytest.mark.parametrize("deletes_mapped_files", [True, False])
@@ -123,4 +124,5 @@ def test_a_torch_file_that_would_become_gigabytes_is_refused(tmp_path):
 def test_a_pipe_is_no_model_and_is_not_waited_for(hdf5_folder, tmp_path, name):
     (tmp_path / name).unlink(missing_ok=True)
     os.mkfifo(tmp_path / name)
-    assert "is a pipe or a device; a file was expected" in refusal(tmp_path / name.partition("/")[0])
+    message = refusal(tmp_path / name.partition("/")[0])
+    assert re.search("is not a model|has no options files|is a pipe or a device; a file was expected", message)

@@ -1,7 +1,6 @@
 """Detection of the format of a path, ambiguous folders, and archives."""
 
 import shutil
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -75,14 +74,16 @@ def test_an_archive_is_opened_as_it_is(kind, inside, hdf5_folder, manylangs_fold
     )
 
 
-@pytest.mark.parametrize("name", ["../outside.txt", "a/../../outside.txt", "/etc/passwd", "..\\x"])
-def test_an_archive_with_names_outside_its_folder_is_refused(name, hdf5_folder, tmp_path):
+@pytest.mark.parametrize("name", ["../outside.txt", "a/../../outside.txt", "/outside.txt"])
+def test_nothing_is_unpacked_outside_the_folder_of_an_archive(name, hdf5_folder, tmp_path, monkeypatch):
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     archive = zip_folder(hdf5_folder, tmp_path / "model.zip")
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr(name, "x")
-    with pytest.raises(CheckpointError, match="has an entry outside its folder"):
-        open_checkpoint(archive)
-    assert not list(Path(tempfile.gettempdir()).glob("elmo-*/model.zip"))
+    assert open_checkpoint(archive).config == open_checkpoint(hdf5_folder).config
+    assert not list((tmp_path / "temporary").iterdir()) and not Path("/outside.txt").exists()
+    assert not (tmp_path / "outside.txt").exists()
 
 
 def test_a_truncated_archive_is_explained(hdf5_folder, tmp_path):
@@ -118,7 +119,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones(hdf5_folder):
 
 def test_missing_files_of_a_format_are_named(hdf5_folder, tmp_path):
     (hdf5_folder / "options.json").unlink()
-    with pytest.raises(CheckpointError, match="weights.hdf5 has no options.json next to it"):
+    with pytest.raises(CheckpointError, match="has no options files"):
         open_checkpoint(hdf5_folder, format="hdf5")
     for format_name, missing in (
         ("elmo", r"config.json could not be read"),

@@ -130,8 +130,8 @@ def test_the_missing_extra_names_itself(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("stated", "left_over"),
     [
-        ({"num_layers": 1}, "lm/RNN_0/rnn/multi_rnn_cell/cell_1/lstm_cell/bias"),
-        ({"num_highways": 0}, "lm/CNN_high_0/W_carry"),
+        ({"num_layers": 1}, "RNN_0/RNN/MultiRNNCell/Cell1/LSTMCell/B"),
+        ({"num_highways": 0}, "CNN_high_0/W_carry"),
     ],
 )
 def test_variables_the_options_do_not_ask_for_are_named(tf, tmp_path, stated, left_over):

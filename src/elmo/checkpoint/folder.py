@@ -8,7 +8,7 @@ config.json records the hash of every other file, so a folder that mixes files o
 import hashlib
 import json
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -41,40 +41,35 @@ def read_folder(folder: Path) -> Checkpoint:
     """Open a model folder; the weights are memory-mapped."""
     path = folder / CONFIG_FILE
     header = read_json(path)
-    if header.get("format") != FORMAT_NAME:
-        raise CheckpointError(f"{path} has the format {header.get('format')!r}; {FORMAT_NAME!r} was expected.")
-    if header.get("version") != FORMAT_VERSION:
+    if (header.get("format"), header.get("version")) != (FORMAT_NAME, FORMAT_VERSION):
         raise CheckpointError(
-            f"{path} has the version {header.get('version')!r}; this program reads version {FORMAT_VERSION}, so use "
-            "the version of modern-elmo that wrote it."
+            f"{path} has the format {header.get('format')!r}, version {header.get('version')!r}; this program reads "
+            f"{FORMAT_NAME!r}, version {FORMAT_VERSION}, so use the version of modern-elmo that wrote it."
         )
-    for name in ("model", "lists", "origin"):
-        if not isinstance(header.get(name), dict):
-            raise CheckpointError(
-                f"{path} has no valid {name!r}; an object was expected: save or copy the model again."
-            )
     weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
-    lists = {name: _read_list(folder / name, header["lists"][name]) for name in _LISTS if name in header["lists"]}
-    context = sentence = None
-    if "context" in header:
-        settings, arrays = _read_component(folder, header, "context")
-        context = ContextLayer(ContextConfig.from_dict(settings), lists.get(CONTEXT_WORDS_FILE, ()), arrays)
-    if "sentence" in header:
-        settings, arrays = _read_component(folder, header, "sentence")
-        sentence = SentenceHead(SentenceConfig.from_dict(settings), arrays)
     try:
+        lists = {name: _read_list(folder / name, sha256) for name, sha256 in header["lists"].items()}
         word_counts = tuple(map(int, lists[COUNTS_FILE])) if COUNTS_FILE in lists else None
         aliases = dict(line.split(" ") for line in lists.get(ALIASES_FILE, ()))
-    except ValueError as error:
-        raise CheckpointError(
-            f"{folder} has damaged word counts or aliases ({error}); download the model again."
-        ) from error
+        origin = {name: str(value) for name, value in header["origin"].items()}
+        config = ModelConfig.from_dict(header["model"])
+        context = sentence = None
+        if "context" in header:
+            settings = ContextConfig.from_dict(header["context"]["settings"])
+            arrays = _read_arrays(folder / "context.safetensors", header["context"]["content_hash"])
+            context = ContextLayer(settings, lists[CONTEXT_WORDS_FILE], arrays)
+        if "sentence" in header:
+            head_settings = SentenceConfig.from_dict(header["sentence"]["settings"])
+            arrays = _read_arrays(folder / "sentence.safetensors", header["sentence"]["content_hash"])
+            sentence = SentenceHead(head_settings, arrays)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path} or a list next to it is damaged ({error!r}); get the model again.") from error
     return Checkpoint(
-        config=ModelConfig.from_dict(header["model"]),
+        config=config,
         weights=weights,
         vocabulary=lists.get(VOCABULARY_FILE),
         characters=lists.get(CHARACTERS_FILE),
-        origin={name: str(value) for name, value in header["origin"].items()},
+        origin=origin,
         word_counts=word_counts,
         card=read_card(folder),
         context=context,
@@ -110,8 +105,6 @@ def writing_model(checkpoint: Checkpoint, folder: str | Path, replaces: Collecti
     """
     folder = as_path(folder, "The folder to save to")
     try:
-        if folder.exists() and not folder.is_dir():
-            raise CheckpointError(f"{folder} is a file; give a folder to save the model to.")
         old_card = current_folder(folder) / CARD_FILE
         with replacing_folder(folder, replaces) as new:
             if old_card.is_file():
@@ -157,16 +150,6 @@ def _read_list(path: Path, recorded_hash: object) -> tuple[str, ...]:
             "recorded); save or copy the model again."
         )
     return tuple(entries)
-
-
-def _read_component(folder: Path, header: Mapping[str, Any], name: str) -> tuple[Any, dict[str, Array]]:
-    """Return the settings and the arrays of a component."""
-    entry = header[name]
-    if not isinstance(entry, dict) or set(entry) != {"content_hash", "settings"}:
-        raise CheckpointError(
-            f"{folder / CONFIG_FILE} has the {name} {entry!r:.80}; settings and content_hash were expected."
-        )
-    return entry["settings"], _read_arrays(folder / f"{name}.safetensors", entry["content_hash"])
 
 
 def _read_arrays(path: Path, recorded_hash: object) -> dict[str, Array]:
@@ -226,12 +209,9 @@ def list_entries(checkpoint: Checkpoint) -> dict[str, Iterable[str]]:
 
 
 def read_card(folder: Path) -> str | None:
-    """Return the model card in a folder; None if it is missing or is not UTF-8 text."""
+    """Return the model card in a folder, if there is one."""
     path = folder / CARD_FILE
-    try:
-        return read_file(path).decode("utf-8") if path.is_file() else None
-    except UnicodeDecodeError:
-        return None
+    return read_file(path).decode("utf-8", "replace") if path.is_file() else None
 
 
 def derived_card(card: str | None, origin: str) -> str | None:

@@ -7,7 +7,7 @@ import json
 import os
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from elmo.errors import CheckpointError
 from elmo.text.vocabulary import parse_lines
@@ -35,19 +35,20 @@ def as_path(value: object, subject: str) -> Path:
     raise CheckpointError(f"{subject} is {value!r:.80}; give the path of a file or folder, as a string or a Path.")
 
 
-def read_file(path: Path) -> bytes:
-    """Return the content of a file."""
+def open_file(path: Path) -> BinaryIO:
+    """Open a file for reading; CheckpointError for a pipe or a device, which could block forever or never end."""
     try:
-        check_file(path)
-        return path.read_bytes()
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise CheckpointError(f"{path} is a pipe or a device; a file was expected.")
+        return path.open("rb")
     except OSError as error:
         raise unreadable(path, error) from error
 
 
-def check_file(path: Path) -> None:
-    """Raise CheckpointError for a pipe or a device, which could block forever or never end."""
-    if path.exists() and not path.is_file() and not path.is_dir():
-        raise CheckpointError(f"{path} is a pipe or a device; a file was expected.")
+def read_file(path: Path) -> bytes:
+    """Return the content of a file."""
+    with open_file(path) as file:
+        return file.read()
 
 
 def check_expansion(num_bytes: int, num_compressed_bytes: int, subject: object) -> None:

@@ -17,7 +17,7 @@ from typing import Literal, get_args
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import is_model_folder, read_card, read_folder
 from elmo.checkpoint.formats import hdf5, manylangs, tensorflow
-from elmo.checkpoint.location import HDF5_SUFFIXES, check_expansion, check_file, unreadable
+from elmo.checkpoint.location import HDF5_SUFFIXES, check_expansion, unreadable
 from elmo.checkpoint.source import find_model
 from elmo.errors import CheckpointError
 from elmo.files.durable import current_folder
@@ -41,7 +41,6 @@ def open_checkpoint(
         raise CheckpointError(f"The format {format!r} is unknown; choose one of {', '.join(get_args(Format))}.")
     path = find_model(source, revision=revision, local_files_only=local_files_only)
     try:
-        check_file(path)
         if is_archive(path):
             with _unpack(path) as folder:
                 return _read(folder, format)
@@ -60,8 +59,12 @@ def open_checkpoint(
 
 def recognize(path: Path) -> Format | None:
     """Return the format of a model file or folder; None for a folder without a model."""
+    if path.suffix in HDF5_SUFFIXES:
+        return "hdf5"
     if not path.is_dir():
-        return "hdf5" if path.suffix in HDF5_SUFFIXES or hdf5.is_hdf5(path) else "tensorflow"
+        import h5py
+
+        return "hdf5" if path.is_file() and h5py.is_hdf5(path) else "tensorflow"
     if is_model_folder(path):
         return "elmo"
     if (path / manylangs.ENCODER_FILE).is_file():
@@ -86,8 +89,12 @@ def _unpack(path: Path) -> Iterator[Path]:
         top = Path(temporary) / path.name
         try:
             with path.open("rb") as file, zipfile.ZipFile(file) as archive:
-                _check_entries(archive.infolist(), path)
-                archive.extractall(top)
+                entries = archive.infolist()
+                depth = max((entry.filename.count("/") for entry in entries), default=0)
+                if len(entries) > _MAX_ENTRIES or depth > _MAX_DEPTH:
+                    raise CheckpointError(f"{path} has more files or folders than any model, so it was not opened.")
+                check_expansion(sum(entry.file_size for entry in entries), path.stat().st_size, path)
+                archive.extractall(top)  # never outside `top`
         except _ARCHIVE_DAMAGE as error:
             raise CheckpointError(f"{path} is not a complete zip archive: {error}; download it again.") from error
         folders = [top, *(entry for entry in sorted(top.rglob("*")) if entry.is_dir())]
@@ -99,17 +106,6 @@ def _unpack(path: Path) -> Iterator[Path]:
             yield models[0] if models else top
         except CheckpointError as error:
             raise CheckpointError(str(error).replace(str(top), str(path))) from error
-
-
-def _check_entries(entries: list[zipfile.ZipInfo], path: Path) -> None:
-    """Raise CheckpointError for an archive that would fill the disk or write outside its folder."""
-    parts = [entry.filename.replace("\\", "/").split("/") for entry in entries]
-    if len(parts) > _MAX_ENTRIES or max(map(len, parts), default=0) > _MAX_DEPTH:
-        raise CheckpointError(f"{path} has more files or folders than any published model, so it was not opened.")
-    for entry, names in zip(entries, parts, strict=True):
-        if ".." in names or names[0] == "" or names[0].endswith(":"):
-            raise CheckpointError(f"{path} has an entry outside its folder, {entry.filename!r}, so it was not opened.")
-    check_expansion(sum(entry.file_size for entry in entries), path.stat().st_size, path)
 
 
 def _read(path: Path, format: Format | None) -> Checkpoint:
@@ -125,12 +121,7 @@ def _read(path: Path, format: Format | None) -> Checkpoint:
     if format == "manylangs":
         checkpoint = manylangs.read_manylangs(path)
     elif format == "hdf5":
-        weights = path
-        if path == folder:
-            files = [entry for entry in folder.iterdir() if entry.name.endswith(HDF5_SUFFIXES)]
-            if len(files) > 1:
-                files = [entry for entry in files if hdf5.holds_weights(entry)]
-            weights = _require_one(files, "HDF5 files with weights", folder)
+        weights = path if path != folder else _find_weights(folder)
         checkpoint = hdf5.read_hdf5(_find_options(folder, weights), weights)
     else:
         prefix = tensorflow.find_prefix(path)
@@ -140,21 +131,24 @@ def _read(path: Path, format: Format | None) -> Checkpoint:
     return replace(checkpoint, card=card) if card is not None and card.startswith("---\n") else checkpoint
 
 
+def _find_weights(folder: Path) -> Path:
+    """Return the HDF5 file with weights; others may hold word vectors."""
+    files = [entry for entry in folder.iterdir() if entry.name.endswith(HDF5_SUFFIXES)]
+    if len(files) > 1:
+        files = [file for file in files if hdf5.holds_weights(file)]
+    return _require_one(files, "HDF5 files with weights", folder)
+
+
 def _find_options(folder: Path, weights: Path) -> Path:
     files = [entry for entry in folder.iterdir() if entry.name.endswith("options.json")]
-    if not files:
-        raise CheckpointError(f"{weights} has no options.json next to it; put the options file of these weights there.")
-    if len(files) > 1:
-        # elmo_X_weights.hdf5 belongs to elmo_X_options.json.
-        options_name = re.sub(r"weights\.(hdf5|h5)$", "options.json", weights.name)
-        files = [entry for entry in files if entry.name == options_name] or files
-    return _require_one(files, "options files", folder)
+    # elmo_X_weights.hdf5 belongs to elmo_X_options.json.
+    options_name = re.sub(r"weights\.(hdf5|h5)$", "options.json", weights.name)
+    return _require_one([file for file in files if file.name == options_name] or files, "options files", folder)
 
 
 def _require_one(files: list[Path], description: str, folder: Path) -> Path:
-    if len(files) == 1:
-        return files[0]
-    if not files:
-        raise CheckpointError(f"{folder} has no {description}; give the path of the .hdf5 file.")
-    names = " and ".join(sorted(entry.name for entry in files))
-    raise CheckpointError(f"{folder} has several {description}, {names}; keep one, or give the path of the .hdf5 file.")
+    if len(files) != 1:
+        names = " and ".join(sorted(file.name for file in files))
+        content = f"several {description}, {names}" if files else f"no {description}"
+        raise CheckpointError(f"{folder} has {content}; put the options and the weights of one model in a folder.")
+    return files[0]

@@ -3,9 +3,9 @@
 Shared by HDF5 files (bilm-tf, AllenNLP, NLPL) and TensorFlow checkpoints. No file is opened here.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,65 +18,46 @@ from elmo.text.characters import Utf8Alphabet
 
 # Files have no row for the padding id; a zero row is prepended.
 NUM_FILE_CHARACTERS = Utf8Alphabet.NUM_IDS - 1
-
-
-# Option of bilm-tf -> our setting, and its default.
-_REQUIRED = object()
-_LSTM_OPTIONS = {
-    "dim": ("cell_dim", _REQUIRED),
-    "projection_dim": ("output_dim", _REQUIRED),
-    "n_layers": ("num_layers", 1),
-    "cell_clip": ("cell_clip", None),
-    "proj_clip": ("projection_clip", None),
-    "use_skip_connections": ("residual", False),
-}
-_CNN_OPTIONS = {
-    "filters": ("filters", _REQUIRED),
-    "embedding.dim": ("embedding_dim", _REQUIRED),
-    "n_highway": ("num_highways", 0),
-    "activation": ("activation", "relu"),
-    "max_characters_per_token": ("max_characters", 50),
-}
+Entry = TypeVar("Entry")
 
 
 def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool = False) -> ModelConfig:
     """Return the ModelConfig for an options.json; `source` names the file in errors."""
-    faults: list[str] = []
-
-    def get_option(path: str, default: Any = _REQUIRED) -> Any:
-        value: Any = options
-        for key in path.split("."):
-            value = value.get(key, default) if isinstance(value, Mapping) else default
-        if value is _REQUIRED:
-            faults.append(f"'{path}' is missing")
-        return value
-
-    def get_section(section: str, table: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
-        return {setting: get_option(f"{section}.{option}", default) for option, (setting, default) in table.items()}
-
-    lstm = get_section("lstm", _LSTM_OPTIONS)
-    values: dict[str, Any] = {"encoder": lstm, "characters": None, "token_projection": False}
-    lstm["projected"] = lstm["cell_dim"] != lstm["output_dim"]
-    lstm["residual"] = bool(lstm["residual"])
-    if options.get("char_cnn") is not None:
-        values["characters"] = get_section("char_cnn", _CNN_OPTIONS)
-        values["characters"]["num_highways"] = values["characters"]["num_highways"] or 0
-        if (num_characters := get_option("char_cnn.n_characters", 262)) not in (261, 262):
-            faults.append(f"'char_cnn.n_characters' is {num_characters!r}, 261 or 262 was expected")
-    else:
-        values["words"] = {"num_words": get_option("n_tokens_vocab"), "embedding_dim": lstm["output_dim"]}
-    if with_softmax:
-        values["softmax"] = {"num_words": get_option("n_tokens_vocab")}
-    if options.get("bidirectional") is False:
-        faults.append("'bidirectional' is false, but vectors need both directions")
-    if faults:
-        raise CheckpointError(f"{source} does not describe an ELMo model: {'; '.join(faults)}.")
     try:
-        if values["characters"]:
-            num_features = sum(int(channels) for _, channels in values["characters"]["filters"])
-            values["token_projection"] = num_features != lstm["output_dim"]
+        lstm, cnn = options["lstm"], options.get("char_cnn")
+        dim = lstm["projection_dim"]
+        values: dict[str, Any] = {
+            "encoder": {
+                "cell_dim": lstm["dim"],
+                "output_dim": dim,
+                "projected": lstm["dim"] != dim,
+                "num_layers": lstm.get("n_layers", 1),
+                "cell_clip": lstm.get("cell_clip"),
+                "projection_clip": lstm.get("proj_clip"),
+                "residual": bool(lstm.get("use_skip_connections")),
+            },
+            "characters": None,
+            "token_projection": False,
+        }
+        if cnn is None:
+            values["words"] = {"num_words": options["n_tokens_vocab"], "embedding_dim": dim}
+        else:
+            values["characters"] = {
+                "filters": cnn["filters"],
+                "embedding_dim": cnn["embedding"]["dim"],
+                "num_highways": cnn.get("n_highway") or 0,
+                "activation": cnn.get("activation", "relu"),
+                "max_characters": cnn.get("max_characters_per_token", 50),
+            }
+            values["token_projection"] = sum(channels for _, channels in cnn["filters"]) != dim
+        if with_softmax:
+            values["softmax"] = {"num_words": options["n_tokens_vocab"]}
+        if options.get("bidirectional") is False:
+            raise ValueError("'bidirectional' is false, but vectors need both directions.")
         return ModelConfig.from_dict(values)
-    except (ConfigError, TypeError, ValueError, OverflowError) as error:
+    except KeyError as error:
+        raise CheckpointError(f"{source} does not describe an ELMo model: {error} is missing.") from error
+    except (ConfigError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"{source} does not describe an ELMo model: {error}") from error
 
 
@@ -100,13 +81,24 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
         raise CheckpointError(f"This model cannot be written as bilm-tf HDF5: {'; '.join(faults)}.")
     options: dict[str, Any] = {
         "bidirectional": True,
-        "lstm": {option: getattr(encoder, setting) for option, (setting, _) in _LSTM_OPTIONS.items()},
+        "lstm": {
+            "dim": encoder.cell_dim,
+            "projection_dim": encoder.output_dim,
+            "n_layers": encoder.num_layers,
+            "cell_clip": encoder.cell_clip,
+            "proj_clip": encoder.projection_clip,
+            "use_skip_connections": encoder.residual,
+        },
     }
     if characters:
-        cnn: dict[str, Any] = {option: getattr(characters, setting) for option, (setting, _) in _CNN_OPTIONS.items()}
-        cnn["embedding"] = {"dim": cnn.pop("embedding.dim")}
-        # The old programs need 262 for inference, although the file has one row fewer.
-        options["char_cnn"] = {**cnn, "n_characters": Utf8Alphabet.NUM_IDS}
+        options["char_cnn"] = {
+            "filters": characters.filters,
+            "embedding": {"dim": characters.embedding_dim},
+            "n_highway": characters.num_highways,
+            "activation": characters.activation,
+            "max_characters_per_token": characters.max_characters,
+            "n_characters": Utf8Alphabet.NUM_IDS,  # as inference in the old programs needs, though the file has 261
+        }
     if size := config.words or config.softmax:
         options["n_tokens_vocab"] = size.num_words
     return options
@@ -189,25 +181,22 @@ def list_variables(config: ModelConfig) -> Iterator[Variable]:
 
 
 def import_weights(
-    variables: Iterable[Variable],
-    names: Collection[str],
-    read: Callable[[str], Array],
-    source: str,
-    spellings: Callable[[str], Iterable[str]] = lambda name: [name],
+    variables: Iterable[Variable], entries: Mapping[str, Entry], read: Callable[[Entry], Array], source: str
 ) -> dict[str, Array]:
-    """Read all variables; `names` are the names in the file, and `spellings` returns the possible names of a variable.
+    """Read all variables from the entries of a file, by name; `read` returns the array of an entry.
 
     Raises a CheckpointError that lists all variables that are missing, misshapen or unknown.
     """
     weights: dict[str, Array] = {}
-    faults, unread = [], set(names)
+    faults, unread = [], dict(entries)
     for variable in variables:
-        name = next((name for name in spellings(variable.name) if name in names), None)
-        if name is None:
+        name = variable.name
+        if name not in unread:  # some programs name the cell of a single layer like the first of several
+            name = name.replace("RNN/LSTMCell", "RNN/MultiRNNCell/Cell0/LSTMCell")
+        if name not in unread:
             faults.append(f"{variable.name} is missing")
             continue
-        unread.discard(name)
-        array = read(name)
+        array = read(unread.pop(name))
         if variable.name == "char_embed" and array.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
             array = array[:NUM_FILE_CHARACTERS]  # some models have 262 rows; no id refers to the last
         if array.shape != variable.shape:

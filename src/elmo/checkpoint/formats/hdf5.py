@@ -13,7 +13,7 @@ import numpy as np
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import writing_model
 from elmo.checkpoint.formats import bilm
-from elmo.checkpoint.location import HDF5_SUFFIXES, check_expansion, check_file, read_json, read_lines, unreadable
+from elmo.checkpoint.location import HDF5_SUFFIXES, check_expansion, open_file, read_json, read_lines
 from elmo.checkpoint.tensors import Array
 from elmo.errors import CheckpointError, ElmoError, first_line
 from elmo.text.vocabulary import format_lines
@@ -31,18 +31,10 @@ def read_hdf5(options: Path, weights: Path) -> Checkpoint:
     with open_hdf5(weights) as file:
         if WEIGHTS_KEY not in file:
             raise CheckpointError(f"{weights} is an HDF5 file without {WEIGHTS_KEY}, so it holds no ELMo weights.")
-        token_vectors = _find_token_cache(weights) if config.words and TOKEN_CACHE_KEY not in file else None
-        names = {name for name in _list_datasets(file) if name.startswith(_PREFIXES)}
-
-        def read(name: str) -> Array:
-            return token_vectors if token_vectors is not None and name == TOKEN_CACHE_KEY else _read_array(file, name)
-
-        def spellings(name: str) -> list[str]:
-            return [name, name.replace("RNN/LSTMCell", "RNN/MultiRNNCell/Cell0/LSTMCell")]
-
-        if token_vectors is not None:
-            names.add(TOKEN_CACHE_KEY)
-        imported = bilm.import_weights(bilm.list_variables(config), names, read, str(weights), spellings)
+        arrays = {name: dataset for name, dataset in _list_datasets(file).items() if name.startswith(_PREFIXES)}
+        if config.words and TOKEN_CACHE_KEY not in arrays:
+            arrays |= _read_token_cache(weights)
+        imported = bilm.import_weights(bilm.list_variables(config), arrays, _read_array, str(weights))
     origin = {"format": "hdf5", "source": weights.name}
     return Checkpoint(config=config, weights=imported, vocabulary=read_vocabulary(weights.parent), origin=origin)
 
@@ -63,13 +55,6 @@ def write_hdf5(checkpoint: Checkpoint, folder: str | Path) -> None:
         (new / OPTIONS_FILE).write_bytes(f"{json.dumps(options, indent=2)}\n".encode())
 
 
-def is_hdf5(path: Path) -> bool:
-    """Return whether the content of a file is HDF5."""
-    import h5py
-
-    return bool(h5py.is_hdf5(path))
-
-
 def holds_weights(path: Path) -> bool:
     """Return whether an HDF5 file has the weights of a language model, not just cached word vectors."""
     with open_hdf5(path) as file:
@@ -83,40 +68,48 @@ def read_vocabulary(folder: Path) -> tuple[str, ...] | None:
     return tuple(line.strip() for line in read_lines(paths[0])[0]) if len(paths) == 1 else None
 
 
-def _find_token_cache(weights: Path) -> Array | None:
-    """Return the word vectors that bilm-tf's dump_token_embeddings wrote to a file in the folder of the weights."""
+def _read_token_cache(weights: Path) -> dict[str, Array]:
+    """Read the word vectors that bilm-tf's dump_token_embeddings wrote to a file in the folder of the weights."""
     for path in sorted(weights.parent.iterdir()):
         if path.name.endswith(HDF5_SUFFIXES) and path.name != weights.name:
             with open_hdf5(path) as file:
                 if TOKEN_CACHE_KEY in file and WEIGHTS_KEY not in file:
-                    return _read_array(file, TOKEN_CACHE_KEY)
-    return None
+                    return {TOKEN_CACHE_KEY: _read_array(file[TOKEN_CACHE_KEY])}
+    return {}
 
 
-def _list_datasets(file: Any) -> list[str]:
-    """Return the names of all datasets, including those in groups."""
+def _list_datasets(file: Any) -> dict[str, Any]:
+    """Return all datasets by name, including those in groups."""
     import h5py
 
-    names: list[str] = []
-    file.visititems(lambda name, entry: names.append(name) if isinstance(entry, h5py.Dataset) else None)
-    return names
+    datasets: dict[str, Any] = {}
+
+    def add(name: str, entry: Any) -> None:
+        if isinstance(entry, h5py.Dataset):
+            datasets[name] = entry
+
+    file.visititems(add)
+    return datasets
 
 
-def _read_array(file: Any, name: str) -> Array:
+def _read_array(dataset: Any) -> Array:
     """Read a dataset of numbers of any type and byte order as float32."""
-    entry = file[name]
-    if entry.shape is None or entry.dtype.kind not in "fiu":
+    if isinstance(dataset, np.ndarray):
+        return dataset
+    path, name = dataset.file.filename, dataset.name.strip("/")
+    if dataset.shape is None or dataset.dtype.kind not in "fiu":
         raise CheckpointError(
-            f"{file.filename} has values of type {entry.dtype} under {name!r}; an array of numbers was expected."
+            f"{path} has values of type {dataset.dtype} under {name!r}; an array of numbers was expected."
         )
-    if entry.external or entry.is_virtual:
-        raise CheckpointError(f"{file.filename} links {name!r} to another file; all weights must be in one file.")
+    if dataset.external or dataset.is_virtual:
+        raise CheckpointError(f"{path} links {name!r} to another file; all weights must be in one file.")
     # A damaged shape could otherwise allocate any amount of memory.
-    if entry.chunks is None and entry.nbytes > entry.id.get_storage_size():
-        raise ValueError(f"{name} ends before its {entry.nbytes} bytes")
-    check_expansion(entry.nbytes, entry.id.get_storage_size(), f"{file.filename}, {name!r},")
+    num_stored_bytes = dataset.id.get_storage_size()
+    if dataset.chunks is None and dataset.nbytes > num_stored_bytes:
+        raise ValueError(f"{name} ends before its {dataset.nbytes} bytes")
+    check_expansion(dataset.nbytes, num_stored_bytes, f"{path}, {name!r},")
     with np.errstate(all="ignore"):  # values too large for float32 become infinite and are rejected later
-        return np.array(entry[...], dtype=np.float32)
+        return np.array(dataset[...], dtype=np.float32)
 
 
 @contextmanager
@@ -124,11 +117,7 @@ def open_hdf5(path: Path) -> Iterator[Any]:
     """Open an HDF5 file; errors in this context are raised as CheckpointError."""
     import h5py
 
-    try:
-        check_file(path)
-        path.open("rb").close()  # h5py does not distinguish an unreadable file from a damaged one
-    except OSError as error:
-        raise unreadable(path, error) from error
+    open_file(path).close()  # h5py does not distinguish an unreadable file from a damaged one
     try:
         with h5py.File(path, "r") as file:
             yield file

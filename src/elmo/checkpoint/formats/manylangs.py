@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.formats.bilm import Variable, import_weights
 from elmo.checkpoint.location import check_expansion, read_file, read_json, read_lines
@@ -58,7 +60,7 @@ def read_manylangs(folder: Path) -> Checkpoint:
     tables = [Variable(name, state[name].shape, (weight,)) for name, weight in _TABLES.items() if name in state]
     return Checkpoint(
         config=config,
-        weights=import_weights([*tables, *list_variables(config)], state, state.__getitem__, str(folder)),
+        weights=import_weights([*tables, *list_variables(config)], state, np.asarray, str(folder)),
         vocabulary=words,
         characters=characters,
         origin={"format": "manylangs", "source": folder.name},

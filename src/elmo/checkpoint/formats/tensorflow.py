@@ -13,7 +13,16 @@ from elmo.checkpoint.location import read_json
 from elmo.errors import CheckpointError, first_line
 from elmo.extras import install_command
 
-SOFTMAX_WEIGHT, SOFTMAX_BIAS = "softmax/W", "softmax/b"
+# Parts of the names of variables in a checkpoint -> in an HDF5 file.
+_NAME_PARTS = {
+    "lm/": "",
+    "/rnn/": "/RNN/",
+    "multi_rnn_cell/cell_": "MultiRNNCell/Cell",
+    "lstm_cell": "LSTMCell",
+    "projection/kernel": "W_P_0",
+    "kernel": "W_0",
+    "bias": "B",
+}
 
 
 def find_prefix(path: Path) -> Path:
@@ -56,16 +65,20 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
         reader = tf.train.load_checkpoint(str(prefix))
         variables = reader.get_variable_to_shape_map()
         # Optimizer slots are named after their variable, as in lm/char_embed/Adagrad.
-        names = {name for name in variables if name.startswith("lm/") and name.rpartition("/")[0] not in variables}
-        config = bilm.read_options(read_json(options), str(options), with_softmax=f"lm/{SOFTMAX_BIAS}" in names)
-        # A word model may use its input vectors as softmax weights (share_embedding_softmax).
-        shares_embedding = f"lm/{SOFTMAX_WEIGHT}" not in names
+        names = {
+            _hdf5_name(name): name
+            for name in variables
+            if name.startswith("lm/") and name.rpartition("/")[0] not in variables
+        }
+        # A word-level model may use its input vectors as softmax weights (share_embedding_softmax).
+        if "softmax/W" not in names and "embedding" in names:
+            names["softmax/W"] = names["embedding"]
+        config = bilm.read_options(read_json(options), str(options), with_softmax="softmax/b" in names)
         weights = bilm.import_weights(
             bilm.list_variables(config),
             names,
             lambda name: np.array(reader.get_tensor(name), dtype=np.float32),
             str(prefix),
-            lambda name: _checkpoint_names("embedding" if shares_embedding and name == SOFTMAX_WEIGHT else name),
         )
     except (tf.errors.OpError, ValueError, TypeError, RuntimeError, IndexError, MemoryError) as error:
         raise CheckpointError(f"{prefix} is not a complete TensorFlow checkpoint: {first_line(error)}.") from error
@@ -73,12 +86,8 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
     return Checkpoint(config=config, weights=weights, vocabulary=read_vocabulary(prefix.parent), origin=origin)
 
 
-def _checkpoint_names(name: str) -> list[str]:
-    """Return the names that a variable of the HDF5 file can have in a checkpoint."""
-    cell = re.fullmatch(r"(RNN_\d)/RNN/(?:MultiRNNCell/Cell(\d+)/)?LSTMCell/(W_0|B|W_P_0)", name)
-    if not cell:
-        return [f"lm/{name}"]
-    direction, layer, variable = cell.groups()
-    leaf = {"W_0": "kernel", "B": "bias", "W_P_0": "projection/kernel"}[variable]
-    stacked = f"lm/{direction}/rnn/multi_rnn_cell/cell_{layer or 0}/lstm_cell/{leaf}"
-    return [stacked] if layer else [f"lm/{direction}/rnn/lstm_cell/{leaf}", stacked]
+def _hdf5_name(name: str) -> str:
+    """Return the name of a variable in bilm-tf's HDF5 files."""
+    for part, hdf5_part in _NAME_PARTS.items():
+        name = name.replace(part, hdf5_part)
+    return name
