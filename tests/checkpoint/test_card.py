@@ -62,20 +62,14 @@ def test_a_changed_model_keeps_the_license_and_not_the_measurements(model):
     assert "82.1" not in card
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("1\n2\n", "The model has 2 word counts for a vocabulary of"),
-        ("1\nmany\n", "a list next to it is damaged"),
-    ],
-)
-def test_damaged_counts_are_refused(model, tmp_path, content, message):
+def test_damaged_counts_are_refused(model, tmp_path):
+    content = "1\nmany\n"
     model.save_pretrained(tmp_path)
     (tmp_path / "word_counts.txt").write_text(content)
     config = json.loads((tmp_path / "config.json").read_text())
     config["lists"]["word_counts.txt"] = hashlib.sha256(content.encode()).hexdigest()
     (tmp_path / "config.json").write_text(json.dumps(config))
-    with pytest.raises(CheckpointError, match=message):
+    with pytest.raises(CheckpointError, match="a list next to it is damaged"):
         Elmo.from_pretrained(tmp_path)
 
 

@@ -8,9 +8,8 @@ import torch
 
 from elmo import CheckpointError, Elmo
 from elmo.checkpoint.formats.hdf5 import write_hdf5
-from elmo.checkpoint.formats.manylangs import DEFAULT_SETTINGS, read_manylangs
+from elmo.checkpoint.formats.manylangs import read_manylangs
 from elmo.checkpoint.open import open_checkpoint
-from elmo.config import OFFICIAL_FILTERS
 
 from .manylangs_files import NumpyManyLangs, make_settings, make_state_dicts, write_model
 
@@ -68,7 +67,6 @@ def test_published_settings_replace_a_missing_settings_file(tmp_path):
     # The tiny weights cannot fit the published sizes; the message shows which sizes were taken.
     with pytest.raises(CheckpointError, match=r"convolutions.0.weight has shape .*, the settings need \(32, 5, 1\)"):
         Elmo.from_pretrained(folder)
-    assert DEFAULT_SETTINGS["token_embedder"]["filters"] == OFFICIAL_FILTERS
 
 
 def test_a_model_with_a_dictionary_alphabet_cannot_be_written_for_the_old_programs(tmp_path):

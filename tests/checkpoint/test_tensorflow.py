@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from elmo import CheckpointError, Elmo
+from elmo import CheckpointError, ConfigError, Elmo
 from elmo.checkpoint.open import open_checkpoint
 
 from .bilm_files import NumpyBilm, make_options, make_variables, write_model
@@ -123,7 +123,7 @@ def test_the_missing_extra_names_itself(tmp_path, monkeypatch):
     write_model(tmp_path, options, make_variables(options))
     (tmp_path / "model.ckpt-1.index").write_bytes(b"")
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(CheckpointError, match=r"pip install .*\[tensorflow\]"):
+    with pytest.raises(ConfigError, match=r"pip install .*\[tensorflow\]"):
         open_checkpoint(tmp_path, format="tensorflow")
 
 

@@ -134,17 +134,12 @@ def build_vocabulary(words: Sequence[str], config: ModelConfig, counts: Sequence
 
 
 def _check_word_lists(checkpoint: Checkpoint) -> None:
-    config, vocabulary, counts = checkpoint.config, checkpoint.vocabulary, checkpoint.word_counts
-    expected_sizes = {settings.num_words for settings in (config.words, config.softmax) if settings}
-    if vocabulary is not None and expected_sizes - {len(vocabulary)}:
+    config, vocabulary = checkpoint.config, checkpoint.vocabulary
+    table = config.words or config.softmax  # with the same number of words, if both exist
+    if vocabulary is not None and table is not None and len(vocabulary) != table.num_words:
         raise CheckpointError(
-            f"The vocabulary has {len(vocabulary)} words but the weights have {max(expected_sizes)}; "
+            f"The vocabulary has {len(vocabulary)} words but the weights have {table.num_words}; "
             "put the vocabulary file from training in the model's folder."
-        )
-    if counts is not None and len(counts) != len(vocabulary or ()):
-        raise CheckpointError(
-            f"The model has {len(counts)} word counts for a vocabulary of {len(vocabulary or ())} words; save or copy "
-            "the model again."
         )
     if config.words:
         if vocabulary is None:
@@ -153,9 +148,8 @@ def _check_word_lists(checkpoint: Checkpoint) -> None:
             raise CheckpointError(f"The vocabulary lacks {', '.join(missing)}, which a model that reads words needs.")
     if config.characters and config.characters.alphabet == "dictionary":
         characters, expected = checkpoint.characters or (), config.characters.num_characters
-        missing = [name for name in DictionaryAlphabet.SPECIAL if name not in characters]
-        if missing or len(characters) != expected:
+        if len(characters) != expected or not set(DictionaryAlphabet.SPECIAL) <= set(characters):
             raise CheckpointError(
-                f"The list of characters has {len(characters)} entries, but {expected} with {', '.join(missing)} were "
-                "expected; save or copy the model again."
+                f"The list of characters has {len(characters)} entries, but {expected} with "
+                f"{', '.join(DictionaryAlphabet.SPECIAL)} were expected; save or copy the model again."
             )

@@ -32,8 +32,7 @@ class ContextLayer:
 
     def __post_init__(self) -> None:
         num_words, dim, num_components = self.config.num_words, self.config.dim, self.config.num_components
-        word_map = self.arrays.get("unknown_map")
-        word_dim = word_map.shape[0] if word_map is not None and word_map.ndim else 0
+        word_dim = self.arrays["word_mean"].size if "word_mean" in self.arrays else 0
         shapes: dict[str, Shape] = {
             "vectors": (num_words, dim),
             "scales": (num_words,),
@@ -56,7 +55,7 @@ class ContextLayer:
     @property
     def word_dim(self) -> int:
         """D, the dimensions of the layer 0 that this context layer was made for."""
-        return int(self.arrays["unknown_map"].shape[0])
+        return self.arrays["word_mean"].size
 
     def content_hash(self) -> str:
         """Return the SHA-256 of settings, words and arrays, as recorded in config.json."""

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,11 +28,9 @@ def cache_folder() -> Path:
 
 def as_path(value: object, subject: str) -> Path:
     """Return a path with `~` expanded; CheckpointError, whose message begins with `subject`, if it is not a path."""
-    try:
-        if isinstance(value, str | Path) and value != "" and "\0" not in str(value):
+    if isinstance(value, str | Path) and value != "" and "\0" not in str(value):
+        with suppress(RuntimeError):  # "~name/x" without such a user
             return Path(value).expanduser()
-    except RuntimeError as error:
-        raise CheckpointError(f"{subject} is {str(value)!r}, but {error}; give the whole path.") from error
     raise CheckpointError(f"{subject} is {value!r:.80}; give the path of a file or folder, as a string or a Path.")
 
 
@@ -87,6 +86,6 @@ def read_lines(path: Path) -> tuple[list[str], str]:
         raise CheckpointError(f"{path} is not UTF-8 text: {error}.") from error
 
 
-def unreadable(path: Path, error: OSError) -> CheckpointError:
+def unreadable(path: str | Path, error: OSError) -> CheckpointError:
     """Return the error for a file that the operating system fails to read."""
     return CheckpointError(f"{path} could not be read: {error.strerror or error}.")

@@ -39,8 +39,8 @@ def open_checkpoint(
     """Open a model; see Elmo.from_pretrained for the arguments."""
     if format is not None and format not in get_args(Format):
         raise CheckpointError(f"The format {format!r} is unknown; choose one of {', '.join(get_args(Format))}.")
-    path = find_model(source, revision=revision, local_files_only=local_files_only)
     try:
+        path = find_model(source, revision=revision, local_files_only=local_files_only)
         if is_archive(path):
             with _unpack(path) as folder:
                 return _read(folder, format)
@@ -54,7 +54,7 @@ def open_checkpoint(
                 if (current_folder(folder), folder.stat().st_mtime_ns) == (current, modified):
                     raise
     except OSError as error:  # such as a folder without permission to list it
-        raise unreadable(Path(error.filename or path), error) from error
+        raise unreadable(error.filename or source, error) from error
 
 
 def recognize(path: Path) -> Format | None:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from elmo.config import ModelConfig, TransformerConfig
 
 Shape = tuple[int, ...]
+Float64 = npt.NDArray[np.float64]
 DIRECTIONS = ("left_to_right", "right_to_left")
 _INITIAL_GATE_BIAS = -2.0  # a new highway layer carries most of its input through
 
@@ -22,27 +23,25 @@ def _list_shapes(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
     if config.words:
         yield "tokens.words.weight", (config.words.num_words, config.words.embedding_dim)
     if characters:
-        prefix = "tokens.characters"
+        prefix, size = "tokens.characters", characters.num_features
         yield f"{prefix}.embedding.weight", (characters.num_characters, characters.embedding_dim)
         for index, (width, channels) in enumerate(characters.filters):
-            yield f"{prefix}.convolutions.{index}.weight", (channels, characters.embedding_dim, width)
-            yield f"{prefix}.convolutions.{index}.bias", (channels,)
+            yield from _with_bias(f"{prefix}.convolutions.{index}", channels, characters.embedding_dim, width)
         for index in range(characters.num_highways):
-            for name in ("transform", "gate"):
-                size = characters.num_features
-                yield from _list_linear(f"{prefix}.highways.{index}.{name}", size, size)
+            yield from _with_bias(f"{prefix}.highways.{index}.transform", size, size)
+            yield from _with_bias(f"{prefix}.highways.{index}.gate", size, size)
     if config.token_projection:
-        yield from _list_linear("tokens.projection", config.num_features, dim)
+        yield from _with_bias("tokens.projection", dim, config.num_features)
     for direction in DIRECTIONS:
         for index in range(encoder.num_layers):
             layer = f"{direction}.layers.{index}"
             if isinstance(encoder, TransformerConfig):
-                yield from _list_norm(f"{layer}.attention_norm", dim)
-                yield from _list_linear(f"{layer}.query_key_value", dim, 3 * dim)
-                yield from _list_linear(f"{layer}.attention_output", dim, dim)
-                yield from _list_norm(f"{layer}.feed_forward_norm", dim)
-                yield from _list_linear(f"{layer}.expand", dim, encoder.feed_forward_dim)
-                yield from _list_linear(f"{layer}.contract", encoder.feed_forward_dim, dim)
+                yield from _with_bias(f"{layer}.attention_norm", dim)
+                yield from _with_bias(f"{layer}.query_key_value", 3 * dim, dim)
+                yield from _with_bias(f"{layer}.attention_output", dim, dim)
+                yield from _with_bias(f"{layer}.feed_forward_norm", dim)
+                yield from _with_bias(f"{layer}.expand", encoder.feed_forward_dim, dim)
+                yield from _with_bias(f"{layer}.contract", dim, encoder.feed_forward_dim)
             else:
                 yield f"{layer}.input_weight", (4 * encoder.cell_dim, dim)
                 yield f"{layer}.state_weight", (4 * encoder.cell_dim, dim)
@@ -50,21 +49,16 @@ def _list_shapes(config: ModelConfig) -> Iterator[tuple[str, Shape]]:
                 if encoder.projected:
                     yield f"{layer}.projection_weight", (dim, encoder.cell_dim)
         if isinstance(encoder, TransformerConfig):
-            yield from _list_norm(f"{direction}.norm", dim)
+            yield from _with_bias(f"{direction}.norm", dim)
     if config.softmax:
-        yield from _list_linear("softmax", dim, config.softmax.num_words)
+        yield from _with_bias("softmax", config.softmax.num_words, dim)
         if not config.softmax.shared:
-            yield from _list_linear("right_to_left_softmax", dim, config.softmax.num_words)
+            yield from _with_bias("right_to_left_softmax", config.softmax.num_words, dim)
 
 
-def _list_linear(name: str, input_dim: int, output_dim: int) -> Iterator[tuple[str, Shape]]:
-    yield f"{name}.weight", (output_dim, input_dim)
+def _with_bias(name: str, output_dim: int, *input_dims: int) -> Iterator[tuple[str, Shape]]:
+    yield f"{name}.weight", (output_dim, *input_dims)
     yield f"{name}.bias", (output_dim,)
-
-
-def _list_norm(name: str, dim: int) -> Iterator[tuple[str, Shape]]:
-    yield f"{name}.weight", (dim,)
-    yield f"{name}.bias", (dim,)
 
 
 def draw_weights(config: ModelConfig, *, seed: int) -> dict[str, npt.NDArray[np.float32]]:
@@ -76,9 +70,7 @@ def draw_weights(config: ModelConfig, *, seed: int) -> dict[str, npt.NDArray[np.
     }
 
 
-def _draw_weight(
-    name: str, shape: tuple[int, ...], config: ModelConfig, generator: "np.random.Generator"
-) -> npt.NDArray[np.float64]:
+def _draw_weight(name: str, shape: Shape, config: ModelConfig, generator: np.random.Generator) -> Float64:
     *_, module, leaf = name.split(".")
     if leaf == "bias":
         return np.full(shape, _INITIAL_GATE_BIAS if module == "gate" else 0.0)

@@ -9,10 +9,9 @@ import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 from elmo.checkpoint.folder import CARD_FILE, FILES
-from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, cache_folder, unreadable
+from elmo.checkpoint.location import HDF5_SUFFIXES, as_path, cache_folder
 from elmo.errors import CheckpointError, first_line
 from elmo.text.units import main_script
 
@@ -36,13 +35,6 @@ OFFICIAL = {
     }.items()
 }
 BASE_ADDRESS = "https://allennlp.s3.amazonaws.com/models/elmo/"
-# Every published form of the storage bucket's address.
-_PUBLISHED_ADDRESS = re.compile(
-    r"https?://(?:allennlp\.s3(?:[.-]us-west-2)?\.amazonaws\.com|s3(?:[.-]us-west-2)?\.amazonaws\.com/allennlp)"
-    r"/models/elmo/(?P<path>[^?#]+)"
-)
-_TFHUB_ADDRESS = re.compile(r"https?://(?:www\.)?tfhub\.dev/google/elmo/[123]/?(?:\?.*)?")
-
 # Matched against the whole path inside the repository.
 MODEL_FILES = (
     *FILES, CARD_FILE,
@@ -51,8 +43,6 @@ MODEL_FILES = (
     "*.json",  # ELMoForManyLangs does not fix the name of its settings file
     "checkpoint", "*.index", "*.data-*-of-*",  # TensorFlow
 )  # fmt: skip
-# Excludes subfolders: `*` in the patterns above also matches slashes.
-_NESTED_FILES = ["*/*"]
 
 
 def installed_models() -> dict[str, Path]:
@@ -73,21 +63,20 @@ def choose_model(texts: Iterable[str]) -> str | None:
 
 def find_model(source: str | Path, *, revision: str | None = None, local_files_only: bool = False) -> Path:
     """Return the local path of a model; an official model or a hub id is downloaded first."""
-    path = as_path(source, "The model")
-    name = str(source)
-    try:
-        is_run = (path / RUN_FILE).is_file()
-        is_local = path.exists() or path.parent.joinpath(f"{path.name}.index").exists()
-    except OSError as error:
-        raise unreadable(path, error) from error
-    if revision is not None and (is_local or name in installed_models() or name in OFFICIAL):
+    path, name, installed = as_path(source, "The model"), str(source), installed_models()
+    is_local = path.exists() or path.with_name(f"{path.name}.index").exists()
+    if revision is not None and (is_local or name in installed or name in OFFICIAL):
         raise CheckpointError(
             f"revision was given, but {name!r} is not a hub model, and only hub models have revisions; leave it out."
         )
+    if (path / RUN_FILE).is_file():
+        if checkpoints := list_checkpoints(path):
+            return checkpoints[-1]
+        raise CheckpointError(f"The training run in {path} has no checkpoint yet; wait for the first one.")
     if is_local:
-        return last_checkpoint(path) if is_run else path
-    if name in installed_models():
-        return installed_models()[name]
+        return path
+    if name in installed:
+        return installed[name]
     if name in OFFICIAL:
         return fetch_official(name, local_files_only=local_files_only)
     is_hub_id = re.fullmatch(r"[\w-][\w.-]*/[\w.-]+", name) and not name.lower().endswith(_FILE_SUFFIXES)
@@ -100,14 +89,6 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
         f"No model was found at {name!r}; give a folder, an .hdf5 or .zip file, a hub id such as 'name/model', "
         f"or one of {', '.join(list_models())}."
     )
-
-
-def last_checkpoint(run: Path) -> Path:
-    """Return the last checkpoint of a training run; CheckpointError if it has none."""
-    checkpoints = list_checkpoints(run)
-    if not checkpoints:
-        raise CheckpointError(f"The training run in {run} has no checkpoint yet; wait for the first one.")
-    return checkpoints[-1]
 
 
 def list_checkpoints(run: Path) -> list[Path]:
@@ -139,30 +120,30 @@ def fetch_official(alias: str, *, local_files_only: bool = False) -> Path:
 
 def official_alias_of(url: str) -> str | None:
     """Return the alias of the official model at a public URL (its options, weights or TF-Hub page), or None."""
-    if _TFHUB_ADDRESS.fullmatch(url):
+    if re.fullmatch(r"https?://(www\.)?tfhub\.dev/google/elmo/[123]/?(\?.*)?", url):
         return "original"  # the TensorFlow module has the weights of the original model
-    published = _PUBLISHED_ADDRESS.fullmatch(url)
-    return next((alias for alias, paths in OFFICIAL.items() if published and published["path"] in paths), None)
+    is_published = re.match(r"https?://([\w.-]+\.)?amazonaws\.com/", url)  # the bucket has several addresses
+    return next((alias for alias, paths in OFFICIAL.items() if is_published and url.endswith(paths)), None)
 
 
 # --- the Hugging Face hub
 
 
-def fetch_from_hub(
-    repo_id: str,
-    *,
-    revision: str | None = None,
-    local_files_only: bool = False,
-) -> Path:
+def fetch_from_hub(repo_id: str, *, revision: str | None = None, local_files_only: bool = False) -> Path:
     """Download the model files of a hub repository, and return the folder in the hub's cache.
 
     Raises CheckpointError when the repository is not available.
     """
     from huggingface_hub import snapshot_download
 
-    patterns: dict[str, Any] = {"allow_patterns": list(MODEL_FILES), "ignore_patterns": _NESTED_FILES}
     try:
-        folder = Path(snapshot_download(repo_id, revision=revision, local_files_only=local_files_only, **patterns))
+        path = snapshot_download(
+            repo_id,
+            revision=revision,
+            local_files_only=local_files_only,
+            allow_patterns=list(MODEL_FILES),
+            ignore_patterns="*/*",  # no subfolders: `*` also matches slashes
+        )
     except Exception as error:  # network exceptions depend on the huggingface_hub version
         at = "" if revision is None else f" at revision {revision!r}"
         advice = "allow the download once" if local_files_only else "log in with `hf auth login` if it is private"
@@ -170,12 +151,12 @@ def fetch_from_hub(
             f"The hub repository {repo_id!r}{at} cannot be downloaded ({first_line(error.__cause__ or error)}); "
             f"check its name and the network, {advice}, or give a local folder."
         ) from error
-    if not folder.is_dir():
+    if not Path(path).is_dir():
         raise CheckpointError(
             f"The hub repository {repo_id!r} has no model files at its top level; expected config.json and "
             "weights.safetensors, or a published ELMo's files: check the name."
         )
-    return folder
+    return Path(path)
 
 
 def push_folder(folder: Path, repo_id: str, *, private: bool = False, token: str | None = None) -> str:

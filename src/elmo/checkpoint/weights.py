@@ -34,7 +34,7 @@ class StoredWeights(Mapping[str, Float32]):
     """
 
     def __init__(self, stored: Mapping[str, Array]) -> None:
-        self._stored = dict(stored)
+        self.stored = dict(stored)  # in their storage types, including the scales of int8 matrices
         scales = {name + _SCALE for name, array in stored.items() if array.dtype == _INT8}
         self.shapes = {name: array.shape for name, array in stored.items() if name not in scales}
         self._converted: WeakValueDictionary[str, Float32] = WeakValueDictionary()
@@ -42,8 +42,8 @@ class StoredWeights(Mapping[str, Float32]):
         faults = [f"{name} is {stored[name].dtype}" for name in self.shapes if not self._is_supported(name)]
         if faults:
             raise CheckpointError(
-                f"The weights must be float32, float16, or int8 with one scale per row, but "
-                f"{list_some(faults)}; convert them, or save the model as it was before quantization."
+                f"The weights must be float32, float16, or int8 with one scale per row, but {list_some(faults)}; "
+                "convert them, or save the model as it was before quantization."
             )
 
     def __getitem__(self, name: str) -> Float32:
@@ -70,33 +70,28 @@ class StoredWeights(Mapping[str, Float32]):
         return self  # immutable
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return StoredWeights, (self._stored,)
-
-    @property
-    def stored(self) -> Mapping[str, Array]:
-        """The arrays in their storage types, including the scales of int8 matrices."""
-        return self._stored
+        return StoredWeights, (self.stored,)
 
     @property
     def storage(self) -> Storage:
         """The storage type of the weights."""
-        dtypes = {array.dtype for array in self._stored.values()}
+        dtypes = {array.dtype for array in self.stored.values()}
         return "compact" if _INT8 in dtypes else "float16" if _FLOAT16 in dtypes else "float32"
 
     def _is_supported(self, name: str) -> bool:
-        array = self._stored[name]
+        array = self.stored[name]
         if array.dtype == _INT8:
-            scale = self._stored.get(name + _SCALE)
+            scale = self.stored.get(name + _SCALE)
             return scale is not None and scale.shape == array.shape[:1] and scale.dtype in (_FLOAT16, _FLOAT32)
         return array.dtype in (_FLOAT16, _FLOAT32)
 
     def _convert(self, name: str) -> Float32:
-        array = self._stored[name]
+        array = self.stored[name]
         if array.dtype == _FLOAT32:
             return array
         weight = array.astype(np.float32)
         if array.dtype == _INT8:
-            scale = self._stored[name + _SCALE].astype(np.float32)
+            scale = self.stored[name + _SCALE].astype(np.float32)
             weight *= scale.reshape(-1, *[1] * (array.ndim - 1))
         weight.flags.writeable = False
         return weight
@@ -115,21 +110,16 @@ def list_differences(shapes: Mapping[str, tuple[int, ...]], expected: Mapping[st
 
 def check_finite(weights: Mapping[str, Array], subject: str = "The weights have") -> None:
     """Raise CheckpointError for weights that are NaN or infinite, or so large that vectors would overflow."""
-    faults, reason = [], ""
+    faults = []
     for name, weight in weights.items():
-        if weight.size == 0 or weight.dtype.kind != "f":
-            continue
-        largest = float(max(weight.max(), -weight.min()))  # NaN if any weight is NaN
-        if not np.isfinite(largest):
-            faults.append(name)
-            reason = reason or "NaN or infinite values"
-        elif largest > _LARGEST_WEIGHT:
-            faults.append(name)
-            reason = reason or f"values up to {largest:.3g}, which make vectors overflow,"
+        if weight.size and weight.dtype.kind == "f":
+            largest = float(max(weight.max(), -weight.min()))  # NaN if any weight is NaN
+            if not largest <= _LARGEST_WEIGHT:
+                faults.append(f"{name} ({largest:.3g})")
     if faults:
         raise CheckpointError(
-            f"{subject} {reason} in {list_some(faults)}; the file is damaged or its training had diverged, "
-            "so use an earlier checkpoint or another copy."
+            f"{subject} values that are not numbers or make vectors overflow: {list_some(faults)}; the file is damaged "
+            "or its training had diverged, so use an earlier checkpoint or another copy."
         )
 
 

@@ -79,6 +79,7 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
         faults.append("its word vectors are projected to their own size")
     if faults:
         raise CheckpointError(f"This model cannot be written as bilm-tf HDF5: {'; '.join(faults)}.")
+    assert isinstance(encoder, EncoderConfig)
     options: dict[str, Any] = {
         "bidirectional": True,
         "lstm": {

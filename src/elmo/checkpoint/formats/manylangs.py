@@ -17,27 +17,14 @@ from elmo.checkpoint.formats.bilm import Variable, import_weights
 from elmo.checkpoint.location import check_expansion, read_file, read_json, read_lines
 from elmo.checkpoint.shapes import DIRECTIONS, expected_shapes
 from elmo.checkpoint.tensors import Array
-from elmo.config import OFFICIAL_FILTERS, ModelConfig
+from elmo.config import ModelConfig
 from elmo.errors import CheckpointError, ConfigError
-from elmo.extras import install_command
+from elmo.extras import require
 from elmo.text.characters import DictionaryAlphabet
 
 ENCODER_FILE, TOKENS_FILE = "encoder.pkl", "token_embedder.pkl"
 WORD_TABLE, CHARACTER_TABLE = "word_emb_layer.embedding.weight", "char_emb_layer.embedding.weight"
 _TABLES = {WORD_TABLE: "tokens.words.weight", CHARACTER_TABLE: "tokens.characters.embedding.weight"}
-# The settings of the published models; their config.json names this file by a path that no longer exists.
-DEFAULT_SETTINGS: Mapping[str, Any] = {
-    "encoder": {"name": "elmo", "projection_dim": 512, "cell_clip": 3, "proj_clip": 3, "dim": 4096, "n_layers": 2},
-    "token_embedder": {
-        "name": "cnn",
-        "activation": "relu",
-        "filters": OFFICIAL_FILTERS,
-        "n_highway": 2,
-        "word_dim": 100,
-        "char_dim": 50,
-        "max_characters_per_token": 50,
-    },
-}
 LSTM_NAMES = {
     "input_linearity.weight": "input_weight",
     "state_linearity.weight": "state_weight",
@@ -67,15 +54,14 @@ def read_manylangs(folder: Path) -> Checkpoint:
     )
 
 
-def _read_settings(folder: Path) -> Mapping[str, Any]:
+def _read_settings(folder: Path) -> Mapping[str, Any] | None:
+    """Return the settings; None if their file is missing, as then those of the published models are assumed."""
     settings = read_json(folder / "config.json")
     if "token_embedder" in settings:
         return settings
     # The path is from the machine that trained the model; the file that it names is in this folder.
     path = folder / Path(str(settings.get("config_path", "")).replace("\\", "/")).name
-    if path.is_file():
-        return read_json(path)
-    return DEFAULT_SETTINGS
+    return read_json(path) if path.is_file() else None
 
 
 def _read_dictionary(folder: Path, name: str, state: dict[str, Array], key: str) -> tuple[str, ...] | None:
@@ -102,48 +88,42 @@ def _read_dictionary(folder: Path, name: str, state: dict[str, Array], key: str)
     return tuple(entries)
 
 
-def _make_config(settings: Mapping[str, Any], folder: Path, state: Mapping[str, Array]) -> ModelConfig:
+def _make_config(settings: Mapping[str, Any] | None, folder: Path, state: Mapping[str, Array]) -> ModelConfig:
+    values: dict[str, Any] = {"encoder": {}, "characters": {}}
     try:
-        encoder, embedder = settings["encoder"], settings["token_embedder"]
-        for section, name, known in ((encoder, "encoder", "elmo"), (embedder, "token_embedder", "cnn")):
-            if section["name"].lower() != known:
-                raise CheckpointError(
-                    f"The model in {folder} has the {name} {section['name']!r}; only {known!r} is supported."
-                )
-        max_characters = embedder.get("max_characters_per_token", 50)
-        values: dict[str, Any] = {
-            "encoder": {
+        if settings is not None:
+            encoder, embedder = settings["encoder"], settings["token_embedder"]
+            for section, name, known in ((encoder, "encoder", "elmo"), (embedder, "token_embedder", "cnn")):
+                if section["name"].lower() != known:
+                    raise CheckpointError(
+                        f"The model in {folder} has the {name} {section['name']!r}; only {known!r} is supported."
+                    )
+            values["encoder"] = {
                 "num_layers": encoder["n_layers"],
                 "cell_dim": encoder["dim"],
                 "output_dim": encoder["projection_dim"],
                 "cell_clip": encoder.get("cell_clip") or None,
                 "projection_clip": encoder.get("proj_clip") or None,
-                "forget_bias": 0.0,  # included in the learned bias
-            },
-            "characters": None,
-            "begin_word": "<bos>",
-            "end_word": "<eos>",
-            "unknown_word": "<oov>",
-        }
-        if CHARACTER_TABLE in state:
-            num_characters, embedding_dim = state[CHARACTER_TABLE].shape
+            }
             values["characters"] = {
-                "alphabet": "dictionary",
-                "num_characters": num_characters,
-                "max_characters": max_characters,
-                "embedding_dim": embedding_dim,
+                "max_characters": embedder.get("max_characters_per_token", 50),
                 "filters": embedder["filters"],
                 "num_highways": embedder["n_highway"],
                 "activation": embedder["activation"],
             }
+        max_characters = values["characters"].get("max_characters", 50)
+        values["encoder"]["forget_bias"] = 0.0  # included in the learned bias
         if WORD_TABLE in state:
             num_words, embedding_dim = state[WORD_TABLE].shape
-            values["words"] = {
-                "num_words": num_words,
-                "embedding_dim": embedding_dim,
-                "max_word_length": max_characters - 2,
-            }
-        return ModelConfig.from_dict(values)
+            sizes = {"num_words": num_words, "embedding_dim": embedding_dim}
+            values["words"] = {**sizes, "max_word_length": max_characters - 2}
+        if CHARACTER_TABLE in state:
+            num_characters, embedding_dim = state[CHARACTER_TABLE].shape
+            sizes = {"num_characters": num_characters, "embedding_dim": embedding_dim}
+            values["characters"] |= {**sizes, "alphabet": "dictionary"}
+        else:
+            values["characters"] = None
+        return ModelConfig.from_dict({**values, "begin_word": "<bos>", "end_word": "<eos>", "unknown_word": "<oov>"})
     except (KeyError, TypeError, AttributeError, ConfigError) as error:
         raise CheckpointError(f"The settings of the model in {folder} are not valid: {error}") from error
 
@@ -183,21 +163,17 @@ def _split_highway(weight: Any) -> list[Any]:
 
 
 def _read_state_dict(path: Path) -> dict[str, Array]:
-    try:
-        import torch
-    except ImportError as error:
-        raise CheckpointError(
-            f"Opening ELMoForManyLangs pickles such as {path.name} needs torch: {install_command('torch')} "
-            "(elmo convert writes the model in our own format, which does not)."
-        ) from error
-    pickled = read_file(path)
+    # `elmo convert` writes the model in our own format, which needs no torch.
+    torch = require("torch", "torch", f"Opening ELMoForManyLangs pickles such as {path.name}")
+    pickled = io.BytesIO(read_file(path))
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about other pickle protocols, which the error below reports
-            if zipfile.is_zipfile(io.BytesIO(pickled)):
-                entries = zipfile.ZipFile(io.BytesIO(pickled)).infolist()
-                check_expansion(sum(entry.file_size for entry in entries), len(pickled), path)
-            content = torch.load(io.BytesIO(pickled), map_location="cpu", weights_only=True)
+            if zipfile.is_zipfile(pickled):
+                entries = zipfile.ZipFile(pickled).infolist()
+                check_expansion(sum(entry.file_size for entry in entries), len(pickled.getbuffer()), path)
+            pickled.seek(0)
+            content = torch.load(pickled, map_location="cpu", weights_only=True)
     except CheckpointError:
         raise
     except Exception as error:  # the type depends on the damage
@@ -208,11 +184,9 @@ def _read_state_dict(path: Path) -> dict[str, Array]:
     if not isinstance(content, dict):
         raise CheckpointError(f"{path} holds a {type(content).__name__}; a state dict was expected.")
     for name, tensor in content.items():
-        is_plain = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and tensor.is_floating_point()
-        if not isinstance(name, str) or not is_plain:
+        is_dense = isinstance(tensor, torch.Tensor) and tensor.layout == torch.strided and tensor.is_floating_point()
+        # The storage of an expanded tensor is smaller than the tensor.
+        is_whole = is_dense and tensor.untyped_storage().nbytes() >= tensor.numel() * tensor.element_size()
+        if not isinstance(name, str) or not is_whole:
             raise CheckpointError(f"{path} has something other than a dense tensor of numbers under {name!r}.")
-        if tensor.untyped_storage().nbytes() < tensor.numel() * tensor.element_size():
-            raise CheckpointError(
-                f"{path} repeats the numbers of {name!r}; a tensor without shared memory was expected."
-            )
     return {name: tensor.detach().to(torch.float32).numpy() for name, tensor in content.items()}

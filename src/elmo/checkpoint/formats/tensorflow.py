@@ -11,18 +11,7 @@ from elmo.checkpoint.formats import bilm
 from elmo.checkpoint.formats.hdf5 import read_vocabulary
 from elmo.checkpoint.location import read_json
 from elmo.errors import CheckpointError, first_line
-from elmo.extras import install_command
-
-# Parts of the names of variables in a checkpoint -> in an HDF5 file.
-_NAME_PARTS = {
-    "lm/": "",
-    "/rnn/": "/RNN/",
-    "multi_rnn_cell/cell_": "MultiRNNCell/Cell",
-    "lstm_cell": "LSTMCell",
-    "projection/kernel": "W_P_0",
-    "kernel": "W_0",
-    "bias": "B",
-}
+from elmo.extras import require
 
 
 def find_prefix(path: Path) -> Path:
@@ -55,12 +44,7 @@ def find_prefix(path: Path) -> Path:
 def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
     """Open the checkpoint PREFIX.index, with the vocabulary in its folder."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")  # otherwise TensorFlow logs CPU features
-    try:
-        import tensorflow as tf
-    except ImportError as error:
-        raise CheckpointError(
-            f"Reading a TensorFlow checkpoint needs TensorFlow: {install_command('tensorflow')}"
-        ) from error
+    tf = require("tensorflow", "tensorflow", "Reading a TensorFlow checkpoint")
     try:
         reader = tf.train.load_checkpoint(str(prefix))
         variables = reader.get_variable_to_shape_map()
@@ -88,6 +72,6 @@ def read_tensorflow(prefix: Path, options: Path) -> Checkpoint:
 
 def _hdf5_name(name: str) -> str:
     """Return the name of a variable in bilm-tf's HDF5 files."""
-    for part, hdf5_part in _NAME_PARTS.items():
-        name = name.replace(part, hdf5_part)
-    return name
+    name = name.removeprefix("lm/").replace("/rnn/", "/RNN/").replace("multi_rnn_cell/cell_", "MultiRNNCell/Cell")
+    name = name.replace("lstm_cell", "LSTMCell").replace("projection/kernel", "W_P_0")
+    return name.replace("kernel", "W_0").replace("bias", "B")
