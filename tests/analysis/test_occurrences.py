@@ -1,14 +1,10 @@
 """Occurrences are the same from a text and from an index, and are shown with the requested context."""
 
 from elmo.analysis import Occurrence, TextSettings, build_index, find_occurrences
-from elmo.analysis.occurrences import CorpusSentence, join_words, read_corpus
+from elmo.analysis.occurrences import CorpusSentence, read_corpus
 
 
-def test_the_context_of_an_occurrence_is_cut_at_words():
-    occurrence = Occurrence(join_words(["one", "two", "three", "four", "five", "six", "seven"], "text", 0), 3, 4)
-    assert occurrence.mark() == "one two three [four] five six seven"
-    assert occurrence.mark(1) == "… three [four] five …"
-    assert occurrence.mark(3) == "one two three [four] five six seven"
+def test_a_phrase_is_marked_in_its_sentence():
     phrase = Occurrence(CorpusSentence("a  New\tYork street", ((0, 1), (3, 6), (7, 11), (12, 18)), "text", 5), 1, 3)
     assert (phrase.word, phrase.mark()) == ("New\tYork", "a [New York] street")
 

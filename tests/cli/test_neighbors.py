@@ -35,12 +35,8 @@ def test_an_index_uses_its_own_model(run: Run, index):
 def test_a_sentence_is_searched_in_the_index_just_built(run: Run, text, tmp_path, model_folder):
     folder, sentence = tmp_path / "both", "the [bank] of England"
     build = ("--build", folder, "--corpus", text, "-m", model_folder, "--split", "lines", "--layers", "1")
-    answer = run("neighbors", *build, sentence)
-    built, searched = answer.out.split("\n", 1)
-    assert built == f"{folder} has 19 occurrences; layers: 1."
-    assert searched == run("neighbors", sentence, "--corpus", folder).out
-    values = [json.loads(line) for line in run("neighbors", *build, sentence, "--json").out.splitlines()]
-    assert [value["num_occurrences"] for value in values] == [19, 19]
+    assert run("neighbors", *build, sentence).out == run("neighbors", sentence, "--corpus", folder).out
+    assert json.loads(run("neighbors", *build, sentence, "--json").out)["num_occurrences"] == 19
 
 
 def test_json_of_a_text_file(run: Run, text, model_folder):

@@ -61,17 +61,10 @@ class Occurrence:
         """The words of the occurrence."""
         return self.sentence.words[self.start : self.end]
 
-    def mark(self, num_words: int | None = None) -> str:
-        """Return the sentence with brackets around the word, or only `num_words` on each side of it."""
-        text, offsets = self.sentence.text, self.sentence.offsets
-        first, last = self._characters()
-        left, right = 0, len(text)
-        if num_words is not None and self.start > num_words:
-            left = offsets[self.start - num_words][0]
-        if num_words is not None and self.end + num_words < len(offsets):
-            right = offsets[self.end + num_words - 1][1]
-        marked = f"{text[left:first]}[{text[first:last]}]{text[last:right]}"
-        return " ".join(f"{'… ' if left else ''}{marked}{' …' if right < len(text) else ''}".split())
+    def mark(self) -> str:
+        """Return the sentence with brackets around the word."""
+        text, (first, last) = self.sentence.text, self._characters()
+        return " ".join(f"{text[:first]}[{text[first:last]}]{text[last:]}".split())
 
     def to_range(self) -> dict[str, Any]:
         """Return the words of the sentence and the range of the word among them, as a JSON object."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, name_layer
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words, read_query
-from elmo.analysis.style import drawing, ink_on, shades
+from elmo.analysis.style import drawing, ink_on
 from elmo.errors import InputError
 from elmo.inference.context import normalize
 from elmo.inference.layers import Layers, cosine
@@ -128,7 +128,7 @@ def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path) -> No
 
 
 def _draw_map(axes: "Axes", layer: SimilarityMap, limits: tuple[float, float], *, is_rotated: bool) -> "AxesImage":
-    image = axes.imshow(layer.cosines, cmap=shades(), vmin=limits[0], vmax=limits[1], aspect="auto")
+    image = axes.imshow(layer.cosines, cmap="Blues", vmin=limits[0], vmax=limits[1], aspect="auto")
     axes.set_xticks(range(len(layer.second)), layer.second)
     if is_rotated:
         for label in axes.get_xticklabels():

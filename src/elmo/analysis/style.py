@@ -15,7 +15,6 @@ from elmo.extras import require
 from elmo.files.durable import atomic_write, check_parent
 
 if TYPE_CHECKING:
-    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
 logger = logging.getLogger(__name__)
@@ -30,7 +29,6 @@ _STYLE: dict[str, Any] = {
     "font.size": 11,
     "text.color": INK,
     "axes.titlesize": 12,
-    "axes.titleweight": "bold",
     "axes.titlelocation": "left",
     "axes.titlepad": 10,
     "axes.labelcolor": SOFT_INK,
@@ -44,7 +42,6 @@ _STYLE: dict[str, Any] = {
     "legend.frameon": False,
     "legend.fontsize": 10,
     "figure.titlesize": 13,
-    "figure.titleweight": "bold",
     "svg.fonttype": "none",  # text stays text
     "text.parse_math": False,  # a $ is plain text
 }
@@ -83,11 +80,7 @@ def drawing(output: str | Path, size: tuple[float, float]) -> Iterator["Figure"]
     with matplotlib.rc_context(style):
         figure = Figure(figsize=size, layout="constrained")
         yield figure
-        with (
-            atomic_write(path.resolve()) as temporary,
-            _without_findfont_messages(),
-            warnings.catch_warnings(record=True) as messages,
-        ):
+        with atomic_write(path.resolve()) as temporary, warnings.catch_warnings(record=True) as messages:
             warnings.filterwarnings("always", "Glyph .* missing from")
             figure.savefig(temporary, dpi=150, format=path.suffix.lower()[1:])
     codes = {int(match[1]) for message in messages if (match := re.match(r"Glyph (\d+) ", str(message.message)))}
@@ -105,25 +98,6 @@ def list_fonts() -> list[str]:
 
     installed = {entry.name for entry in fontManager.ttflist}
     return [_FONT, *(name for name in _CJK_FONTS if name in installed)]
-
-
-@contextmanager
-def _without_findfont_messages() -> Iterator[None]:
-    """Silence matplotlib's message about each font that has no bold face."""
-    matplotlib_logger = logging.getLogger("matplotlib.font_manager")
-    level = matplotlib_logger.level
-    matplotlib_logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        matplotlib_logger.setLevel(level)
-
-
-def shades() -> "Colormap":
-    """Return a sequential colormap, from white to dark blue."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("elmo", ["#FFFFFF", "#BFDDEE", COLORS[5], COLORS[0], "#00324F"])
 
 
 def ink_on(color: npt.NDArray[Any]) -> str:

@@ -174,23 +174,18 @@ class CorpusOptions:
         default_factory=dict
     )
 
-    @property
-    def files(self) -> list[str]:
-        """The values of --corpus; InputError if it was not given."""
-        if not self.corpus:
-            raise InputError("No corpus was given; give an index or text files with --corpus.")
-        return self.corpus
-
     def open(self, model: ModelOptions, text: str) -> "tuple[CorpusIndex | list[str], Elmo]":
         """Open the index, or check that the text files exist; open the index's model, or the model for a text."""
         from elmo.analysis.index import CorpusIndex
         from elmo.analysis.occurrences import find_corpus
         from elmo.checkpoint.source import DEFAULT_NAME
 
-        name, *others = self.files
-        if others or not Path(name).is_dir():
-            find_corpus(self.files)
-            return self.files, model.open([text])
+        if not self.corpus:
+            raise InputError("No corpus was given; give an index or text files with --corpus.")
+        name = self.corpus[0]
+        if len(self.corpus) > 1 or not Path(name).is_dir():
+            find_corpus(self.corpus)
+            return self.corpus, model.open([text])
         if self.reading:
             raise InputError(
                 f"{name} is an index, whose text was read when it was built; leave out --split, --language, "

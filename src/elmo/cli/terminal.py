@@ -97,10 +97,11 @@ def markdown_table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def fit(text: str, width: int) -> str:
-    """Cut a text to a width around its [marked] word, or from its start, between words where it has spaces."""
+    """Cut a text to a width around its [marked] word, between words where it has spaces."""
     if measure(text) <= width:
         return text
-    left, right, mark = 0, len(text), max(0, text.find("[") + text.find("]")) // 2
+    mark = (text.find("[") + text.find("]")) // 2
+    left, right = max(0, mark - width), min(len(text), mark + width)
     while measure(text[left:right]) > width - 2:
         if mark - left > right - mark:
             left += 1

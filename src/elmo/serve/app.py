@@ -24,7 +24,6 @@ from elmo.serve.served import Served, open_served
 from elmo.serve.service import Service
 from elmo.serve.settings import Settings, read_settings
 
-_ABOUT = "Contextual word vectors from bidirectional language models."
 # GET requests for these paths and for the files of the page need no key; all other requests do.
 PUBLIC_PATHS = ("/", "/docs", "/health", "/openapi.json")
 
@@ -42,8 +41,9 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
         await service.batcher.close()
 
     app = FastAPI(
-        title="elmo", version=__version__, description=_ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None,
-        strict_content_type=False, responses={"default": {"description": "An error: {error: {code, message, field}}"}},
+        title="elmo", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, strict_content_type=False,
+        description="Contextual word vectors from bidirectional language models.",
+        responses={"default": {"description": "An error: {error: {code, message, field}}"}},
     )  # fmt: skip
     # The scheme is for the OpenAPI document; Gate checks the key.
     scheme = [] if settings.api_key is None else [Security(HTTPBearer(auto_error=False))]

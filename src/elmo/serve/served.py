@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from elmo.tasks import Task
 
 FIRST_MODEL = "default"  # an alias of the first model, whatever its name
-_LANGUAGE_CHARACTERS = 20_000  # of a request, which decide its language
+_LANGUAGE_CHARACTERS = 20_000  # at the beginning of a request, which decide its language
 _SCRIPT_LANGUAGES = {"Han": "zh", "Latin": "en"}  # the page has examples in these languages
 
 
@@ -86,8 +86,8 @@ class Served:
         by_source = {model.source: model for model in reversed(self.models.values())}
         known = {**by_source, FIRST_MODEL: first, **self.models}
         if name is None:
-            language_model = choose_model(_beginning(texts)) if len(self.models) > 1 else None
-            return known.get(language_model or FIRST_MODEL, first)
+            text = " ".join(text if isinstance(text, str) else " ".join(text) for text in texts)
+            return known.get(choose_model([text[:_LANGUAGE_CHARACTERS]]) or FIRST_MODEL, first)
         if name not in known:
             message = f"There is no model {name!r:.80} here; known: {', '.join(self.models)}."
             raise Problem(404, "model_not_found", message, field="model")
@@ -109,16 +109,6 @@ class Served:
             message = f"There is no task {name!r:.80} here; known: {', '.join(self.tasks)}."
             raise Problem(404, "task_not_found", message)
         return self.tasks[name]
-
-
-def _beginning(texts: Iterable[Text]) -> Iterator[str]:
-    """Yield the first characters of the texts of a request, which may be too long to read before it is refused."""
-    remaining = _LANGUAGE_CHARACTERS
-    for piece in (piece for text in texts for piece in ([text] if isinstance(text, str) else text)):
-        if remaining <= 0:
-            return
-        yield piece[:remaining]
-        remaining -= len(piece) + 1
 
 
 def open_served(settings: Settings) -> Served:

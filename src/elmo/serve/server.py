@@ -32,21 +32,18 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the timer of a new connection."""
         super().connection_made(transport)
-        self._await_request(None)
+        self.loop.call_later(HEAD_SECONDS, self._close_idle, None)
 
     def on_response_complete(self) -> None:
         """Start the timer of the next request, which may have begun already."""
         last_request = self.cycle
         super().on_response_complete()
-        self._await_request(last_request)
+        self.loop.call_later(HEAD_SECONDS, self._close_idle, last_request)
 
     def pause_writing(self) -> None:
         """Start the timer of a response that is not read as fast as it is sent."""
         super().pause_writing()
         self.loop.call_later(RESPONSE_SECONDS, self._abort_unread, self.cycle)
-
-    def _await_request(self, last_request: Any) -> None:
-        self.loop.call_later(HEAD_SECONDS, self._close_idle, last_request)
 
     def _close_idle(self, last_request: Any) -> None:
         if self.cycle is last_request:

@@ -10,7 +10,7 @@ from elmo.cli import options
 from elmo.cli.command import argument, option
 from elmo.cli.options import CorpusOptions, ModelOptions
 from elmo.cli.run import resumable
-from elmo.cli.terminal import align_rows, fit, pad, say
+from elmo.cli.terminal import align_rows, fit, pad
 from elmo.corpus.settings import TextSettings
 from elmo.errors import InputError
 from elmo.files.rows import to_json
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from elmo.analysis.index import CorpusIndex
     from elmo.analysis.neighbors import Neighbors
     from elmo.analysis.occurrences import Corpus
     from elmo.analysis.senses import WordSenses
     from elmo.analysis.similarity import WordSimilarities
-    from elmo.model import Elmo
 
 
 def similarity(
@@ -100,7 +98,6 @@ def _tabulate_pairs(result: "WordSimilarities") -> Iterator[list[str]]:
         yield [str(number), *(f"{value:.3f}" for value in cosines)]
 
 
-_CONTEXT_WORDS = 8
 _CONTEXT_COLUMNS = 84
 
 
@@ -133,52 +130,35 @@ def neighbors(
       elmo neighbors --build vectors --corpus texts.txt.xz
       elmo neighbors "signed to do a Broadway [play]" --corpus vectors --match same
     """
-    from elmo.analysis import find_neighbors
+    from elmo.analysis import build_index, find_neighbors
 
     opened: Corpus
     if build is not None:
+        if layers and len(layers) > 1:
+            raise InputError("An index has one layer, or all of them; give --layers once.")
         name = model.model or options.choose_model([] if sentence is None else [sentence])
         elmo = model.open(default=name)
-        opened = _build(build, corpus, layers, elmo, name, force=force, as_json=as_json)
+        with resumable():
+            opened = index = build_index(
+                elmo, build, corpus.corpus, layers=layers[0] if layers else None,
+                reading=TextSettings(**corpus.reading) if corpus.reading or corpus.corpus else None,
+                model_name=name, force=force, show_progress_bar=True,
+            )  # fmt: skip
+        if sentence is None:
+            facts = {"num_occurrences": index.num_occurrences, "layers": index.layers, "model": index.model_name}
+            summary = f"{build} has {index.num_occurrences:,} occurrences; layers: {', '.join(map(str, index.layers))}."
+            print(to_json(facts) if as_json else translate(summary))
+            return
         layers = None  # search the layers of the index
     elif sentence is not None:
         opened, elmo = corpus.open(model, sentence)
     else:
         raise InputError("Give a sentence with one [marked] word, or --build FOLDER to build an index.")
-    if sentence is None:
-        return
     result = find_neighbors(
         elmo, sentence, opened, layers=layers, words=match, top_k=top_k, reading=TextSettings(**corpus.reading),
         show_progress_bar=True,
     )  # fmt: skip
     print(to_json(result.to_dict()) if as_json else "\n".join(_describe_neighbors(result)))
-
-
-def _build(
-    folder: Path,
-    corpus: CorpusOptions,
-    layers: list[str] | None,
-    model: "Elmo",
-    model_name: str | None,
-    *,
-    force: bool,
-    as_json: bool,
-) -> "CorpusIndex":
-    from elmo.analysis import build_index
-
-    if layers and len(layers) > 1:
-        raise InputError("An index has one layer, or all of them; give --layers once.")
-    with resumable():
-        index = build_index(
-            model, folder, corpus.corpus, layers=layers[0] if layers else None,
-            reading=TextSettings(**corpus.reading) if corpus.reading or corpus.corpus else None,
-            model_name=model_name, force=force, show_progress_bar=True,
-        )  # fmt: skip
-    if as_json:
-        print(to_json({"num_occurrences": index.num_occurrences, "layers": index.layers, "model": index.model_name}))
-    else:
-        say(f"{folder} has {index.num_occurrences:,} occurrences; layers: {', '.join(map(str, index.layers))}.")
-    return index
 
 
 def _describe_neighbors(result: "Neighbors") -> Iterator[str]:
@@ -189,8 +169,7 @@ def _describe_neighbors(result: "Neighbors") -> Iterator[str]:
     static = [f"{cosine:.3f}  {word}" for word, cosine in result.static]
     for layer in result.layers:
         contexts = [
-            f"{cosine:.3f}  {fit(occurrence.mark(_CONTEXT_WORDS), _CONTEXT_COLUMNS)}"
-            for occurrence, cosine in layer.neighbors
+            f"{cosine:.3f}  {fit(occurrence.mark(), _CONTEXT_COLUMNS)}" for occurrence, cosine in layer.neighbors
         ]
         yield ""
         yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0 (no context)')}"
@@ -249,4 +228,4 @@ def _describe_senses(result: "WordSenses", *, detected: bool) -> Iterator[str]:
         if sense.substitutes:
             yield "   " + translate(f"substitutes: {', '.join(word.word for word in sense.substitutes)}")
         for occurrence in sense.typical:
-            yield f"   {fit(occurrence.mark(10), _SENSE_COLUMNS)}"
+            yield f"   {fit(occurrence.mark(), _SENSE_COLUMNS)}"

@@ -64,7 +64,6 @@ def prepare(
 CorpusArgument = Annotated[Path, argument("CORPUS", "Folder written by `elmo prepare`.")]
 NumWords = Annotated[int, option("--words", "Number of words; the most frequent ones are kept.", min=2)]
 Dimensions = Annotated[int, option("--dim", "Dimensions of the static vectors.", min=1)]
-Seed = Annotated[int, option("--seed", "Random seed.", min=0)]
 
 
 def static(
@@ -75,7 +74,7 @@ def static(
     window: int = option("", "Maximum distance between two words that are counted.", 8, min=1),
     keep_case: bool = option("--keep-case", "Keep capital letters instead of lowercasing words.", False),
     teacher: str | None = option("ENCODER", "Hugging Face encoder whose word vectors are combined with these.", None),
-    seed: Seed = 0,
+    seed: options.Seed = 0,
 ) -> None:
     """Compute static word vectors from a corpus.
 
@@ -121,7 +120,7 @@ def fuse(
     focus: float = option("", "Extra weight of related context words.", NEW_CONTEXT["focus"], min=0),
     share: float = option("", "Weight of the context, relative to the top layer.", NEW_CONTEXT["share"]),
     frequency: float = option("", "Relative frequency at which a word gets half the weight of a rare word.", 1e-4),
-    seed: Seed = 0,
+    seed: options.Seed = 0,
     storage: options.StoredAs | None = option("", STORAGE, None, shown="as the model is stored"),
 ) -> None:
     """Add a context layer to a model.

@@ -16,7 +16,6 @@ def similarity(
     second: Annotated[str, argument("SENTENCE", "Another sentence, or the same one.")],
     layers: options.Layers = None,
     output: PictureFile = Path("similarity.png"),
-    split_on_spaces: options.SplitOnSpaces = False,
     *,
     model: ModelOptions,
 ) -> None:
@@ -30,11 +29,7 @@ def similarity(
     from elmo.analysis.style import check_output
 
     check_output(output)
-    elmo = model.open([first, second])
-    words = [
-        [word.text for word in elmo.tokenize(sentence, split_on_spaces=split_on_spaces)] for sentence in (first, second)
-    ]
-    draw_similarity_map(compare_sentences(elmo, *words, layers=layers), output)
+    draw_similarity_map(compare_sentences(model.open([first, second]), first, second, layers=layers), output)
     say(f"Wrote {output}.")
 
 
