@@ -76,13 +76,6 @@ def kernels(request, monkeypatch) -> str:
     return request.param
 
 
-def _keeps_int8(model: Elmo) -> bool:
-    return False
-
-
-KEEPS_INT8 = Elmo._keeps_int8  # as it is outside of tests
-
-
 @pytest.fixture(autouse=True, scope="session")
 def float32_for_unknown_models() -> Iterator[None]:
     """Let precision="auto" take float32 for models that are not packaged, so that vectors can be compared.
@@ -90,7 +83,7 @@ def float32_for_unknown_models() -> Iterator[None]:
     For the whole session, so that models which several tests share are opened in float32 too.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Elmo, "_keeps_int8", _keeps_int8)
+        patch.setattr("elmo.model.keeps_int8", lambda checkpoint, indexer: False)
         yield
 
 

@@ -14,7 +14,6 @@ import numpy.typing as npt
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import write_folder
 from elmo.checkpoint.formats.hdf5 import write_hdf5
-from elmo.checkpoint.location import cache_folder
 from elmo.checkpoint.open import Format, open_checkpoint
 from elmo.checkpoint.shapes import draw_weights
 from elmo.checkpoint.source import DEFAULT_MODEL, MODELS_BY_SCRIPT, MODELS_FOLDER, installed_models, push_folder
@@ -24,7 +23,7 @@ from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import Span, normalize
 from elmo.inference.embedder import Embedder, keep
 from elmo.inference.layers import LayerChoice, Layers, cosine
-from elmo.inference.runtime import Precision, keeps_int8, open_runtime, remember_check
+from elmo.inference.runtime import Precision, keeps_int8, open_runtime
 from elmo.inference.scoring import SentenceScore
 from elmo.inference.substitution import Substitute, find_substitutes
 from elmo.inference.words import DEFAULT_BYTES, CacheInfo
@@ -102,7 +101,7 @@ class Elmo:
             carry=settings["state"] == "carry",
             num_threads=settings["num_threads"],
             cache_bytes=settings["cache_bytes"],
-            keeps_int8=self._keeps_int8,
+            keeps_int8=lambda: keeps_int8(checkpoint, self._indexer),
         )
         self._embedder = Embedder(checkpoint, self._runtime, self._indexer, self.vocabulary)
 
@@ -112,15 +111,6 @@ class Elmo:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-    def _keeps_int8(self) -> bool:
-        """Return whether int8 preserves this model's vectors; checked once per model and machine."""
-        checkpoint = self._checkpoint
-        return remember_check(
-            cache_folder(),
-            checkpoint.fingerprint(),
-            lambda: keeps_int8(checkpoint.config, checkpoint.weights, self._indexer),
-        )
 
     @classmethod
     def from_pretrained(

@@ -9,9 +9,13 @@ from elmo import Elmo
 from elmo.errors import ConfigError
 from elmo.inference import runtime as module
 from elmo.inference.layers import cosine
-from elmo.inference.runtime import CHECK_SENTENCES, LEAST_COSINE, choose_precision, remember_check
+from elmo.inference.runtime import CHECK_SENTENCES, LEAST_COSINE, choose_precision, keeps_int8
+from elmo.inference.runtime import _check_int8 as check_int8
 from elmo.kernels.library import find_library
-from tests.conftest import KEEPS_INT8
+
+
+def check_arguments(model):
+    return model.config, model.checkpoint().weights, model._indexer
 
 
 def test_an_unknown_precision_is_refused(tiny_model):
@@ -34,29 +38,27 @@ def test_auto_selects_int8_if_it_is_accurate(keeps, kernels, caplog):
     assert ("too much" in caplog.text) == (kernels != "off" and not keeps)
 
 
-def test_a_model_is_checked_once_per_machine(tmp_path):
-    asked = []
-
-    def check():
-        asked.append(1)
-        return True
-
-    assert [remember_check(tmp_path, "abc", check) for _ in range(3)] == [True] * 3
-    assert len(asked) == 1
-    assert remember_check(tmp_path, "def", lambda: False) is False
-
-
-def test_auto_checks_other_models(tiny_model, monkeypatch, tmp_path):
-    monkeypatch.setattr(Elmo, "_keeps_int8", KEEPS_INT8)  # other tests stay in float32
+def test_auto_checks_a_model_once_per_machine(tiny_model, monkeypatch, tmp_path):
+    monkeypatch.setattr("elmo.model.keeps_int8", keeps_int8)  # other tests stay in float32
     monkeypatch.setenv("ELMO_CACHE", str(tmp_path))
     if find_library() is None:
         pytest.skip("without kernels auto is float32")
-    model = Elmo(tiny_model.checkpoint(), precision="auto")
-    keeps = module.keeps_int8(model.config, model.checkpoint().weights, model._indexer)
-    assert model.precision == ("int8" if keeps else "float32")
+    checked = []
+
+    def check(*arguments):
+        checked.append(check_int8(*arguments))
+        return checked[-1]
+
+    monkeypatch.setattr(module, "_check_int8", check)
+    models = [Elmo(tiny_model.checkpoint(), precision="auto") for _ in range(3)]
+    assert {model.precision for model in models} == {"int8" if check_int8(*check_arguments(tiny_model)) else "float32"}
+    assert len(checked) == 1
     assert len(list((tmp_path / "precision").iterdir())) == 1
+
+
+def test_a_model_that_int8_changes_too_much_fails_the_check(tiny_model, monkeypatch):
     monkeypatch.setattr(module, "LEAST_COSINE", 1.1)
-    assert not module.keeps_int8(model.config, model.checkpoint().weights, model._indexer)
+    assert not check_int8(*check_arguments(tiny_model))
 
 
 @pytest.mark.filterwarnings("ignore::elmo.text.units.UnfamiliarScriptWarning")

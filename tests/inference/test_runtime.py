@@ -1,7 +1,6 @@
 """Running batches: agreement with the modules, carried state, copies, devices."""
 
 import copy
-import dataclasses
 import pickle
 
 import numpy as np
@@ -125,15 +124,6 @@ def test_batches_of_other_sizes_add_rows_from_zero_and_leave_the_rest(model):
     first, second = other.embed([B, A])
     np.testing.assert_allclose(first, alone(model, A, B, A, B), atol=1e-5)
     np.testing.assert_allclose(second, alone(model, C, A), atol=1e-5)
-
-
-def test_a_row_of_padding_alone_leaves_its_state(model):
-    other = carrying(model)
-    other.embed([A, B])
-    batch = other._indexer.batch([C, []])
-    padded = dataclasses.replace(batch, lengths=np.array([len(C) + 2, 0]))
-    other._runtime.embed(padded, choose_layers("top", other.num_layers))
-    np.testing.assert_allclose(other.embed([A, A])[1], alone(model, B, A), atol=1e-5)
 
 
 def test_reset_restores_the_zero_state(model):

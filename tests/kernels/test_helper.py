@@ -58,7 +58,7 @@ def read_both(stacks, words, places, *, alone=False):
         sources = np.ascontiguousarray(places[::step])
         counts = np.ones(num_words, dtype=np.int64)
         windows.append(Window(words, sources, order, counts, WEIGHTS, result[:, :, side]))
-    states = forward_directions(stacks, windows, [None, None], single_threaded=alone, keep_state=True)
+    states = forward_directions(stacks, windows, [None, None], single_threaded=alone)
     return result.reshape(num_words, NUM_LAYERS + 1, -1), states
 
 

@@ -68,34 +68,26 @@ class BidirectionalEncoder:
             np.zeros((2, stack.num_layers, num_rows, stack.cell_dim), dtype=np.float32),
         )
 
-    def forward(
-        self,
-        words: Array,
-        batch: CharBatch,
-        mix: Array,
-        state: LstmState | None = None,
-        *,
-        num_read: Indices | None = None,
-        keep_state: bool = False,
-    ) -> tuple[Array, LstmState | None]:
-        """Run over a batch, given the vectors (U, D) of its distinct tokens and the layer weights `mix` (K, L+1).
+    def forward(self, words: Array, batch: CharBatch, mix: Array, num_read: Indices | None = None) -> Array:
+        """Run over a batch from the zero state, given the vectors (U, D) of its distinct tokens.
 
-        Returns (N, K, 2D), K vectors per token, for consecutive sentences with their boundaries; and, with
-        `keep_state`, the final state of each row. With `num_read` (B,), each direction runs over that many tokens
-        from its side, and its half of all other vectors is zero.
+        Returns (N, K, 2D), K vectors per token, weighted by `mix` (K, L+1), for consecutive sentences with their
+        boundaries. With `num_read` (B,), each direction runs over that many tokens from its side; its half of the
+        other vectors is undefined.
         """
         places, compiled = batch.word_index, self._compiled
-        whole = num_read is None and state is None and not keep_state
-        if compiled is not None and whole and len(places) == 1 and 0 < places.shape[1] <= self._words_at_once:
-            single = self._is_small(places.shape[1])
-            return forward_sentence(compiled, words, places[0], mix, single_threaded=single), None
-        lengths = batch.lengths
+        if compiled is not None and num_read is None and len(places) == 1 and places.shape[1] <= self._words_at_once:
+            return forward_sentence(compiled, words, places[0], mix, single_threaded=self._is_small(places.shape[1]))
+        return self.forward_from(None, words, batch, mix, num_read)[0]
+
+    def forward_from(
+        self, state: LstmState | None, words: Array, batch: CharBatch, mix: Array, num_read: Indices | None = None
+    ) -> tuple[Array, LstmState]:
+        """Do the same from a state; also return the final state of each row."""
+        places, lengths = batch.word_index, batch.lengths
         read = lengths if num_read is None else num_read
-        num_words, num_rows = int(lengths.sum()), len(lengths)
-        make = np.empty if num_read is None else np.zeros
-        result: Array = make((num_words, len(mix), 2, words.shape[1]), dtype=np.float32)
-        if state is None and read.min() == 0:  # some rows, or all, are not read
-            state = self.zero_state(num_rows)
+        num_words = int(lengths.sum())
+        result: Array = np.empty((num_words, len(mix), 2, words.shape[1]), dtype=np.float32)
         groups = self._group_rows(lengths)
         starts = np.cumsum(lengths) - lengths
         jobs: list[_Job] = []
@@ -107,26 +99,17 @@ class BidirectionalEncoder:
                 sources, targets = places[sentences, positions], starts[sentences] + positions
                 window = Window(words, sources, targets, counts, mix, result[:, :, side])
                 jobs.append(_Job(stack, window, None if initial is None else initial.rows(rows)))
-        after = self._run(jobs, num_words, keep_state=keep_state)
-        vectors = result.reshape(num_words, len(mix), -1)
-        if not keep_state:
-            return vectors, None
+        after = self._run(jobs, num_words)
         sides = [functools.reduce(LstmState.join, half) for half in (after[: len(groups)], after[len(groups) :])]
         both = LstmState(np.stack([side.hidden for side in sides]), np.stack([side.cell for side in sides]))
-        return vectors, both.rows(np.argsort(np.concatenate(groups)))
+        return result.reshape(num_words, len(mix), -1), both.rows(np.argsort(np.concatenate(groups)))
 
-    def _run(self, jobs: Sequence["_Job"], num_words: int, *, keep_state: bool) -> list[LstmState]:
-        """Run all jobs in parallel and return their final states, if kept."""
+    def _run(self, jobs: Sequence["_Job"], num_words: int) -> list[LstmState]:
+        """Run all jobs in parallel and return their final states."""
         single = self._is_small(num_words)
-        fits = len(jobs) == 2 and len(jobs[0].window.counts) > 0 and num_words <= self._words_at_once
-        if self._compiled is not None and fits:
-            return forward_directions(
-                self._compiled,
-                [job.window for job in jobs],
-                [job.state for job in jobs],
-                single_threaded=single,
-                keep_state=keep_state,
-            )
+        if self._compiled is not None and len(jobs) == 2 and num_words <= self._words_at_once:
+            windows, states = [job.window for job in jobs], [job.state for job in jobs]
+            return forward_directions(self._compiled, windows, states, single_threaded=single)
         tasks: list[Callable[[], LstmState]] = [functools.partial(job.run, self._words_at_once) for job in jobs]
         return [task() for task in tasks] if single else self._workers.run(tasks)
 
@@ -153,7 +136,7 @@ class _Job:
         state = self.state
         for window in cut_windows(self.window, words_at_once):
             state = self.stack.forward(window, state)
-        assert state is not None  # BidirectionalEncoder.forward passes a state if nothing is read
+        assert state is not None  # every sentence has words: its boundaries
         return state
 
 
@@ -193,7 +176,7 @@ def order_steps(lengths: Indices, num_read: Indices, *, from_right: bool) -> tup
 
 def cut_windows(window: Window, words_at_once: int) -> Iterator[Window]:
     """Cut the window of a direction into windows of about `words_at_once` words, each with only the words it needs."""
-    if 0 < len(window.sources) <= words_at_once:
+    if len(window.sources) <= words_at_once:
         yield window
         return
     for rows, counts in cut_steps(window.counts.tolist(), words_at_once):

@@ -5,19 +5,19 @@ the precision and keeps the state carried between batches.
 """
 
 import importlib
-import json
 import logging
 import platform
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from elmo.checkpoint.checkpoint import Checkpoint
+from elmo.checkpoint.location import cache_folder
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import ConfigError
 from elmo.extras import install_command
@@ -81,21 +81,32 @@ def choose_precision(requested: str, *, keeps_int8: Callable[[], bool]) -> Preci
     return PrecisionChoice("float32", f"int8 keeps less than a mean cosine of {LEAST_COSINE} with float32")
 
 
-def remember_check(folder: Path, fingerprint: str, check: Callable[[], bool]) -> bool:
-    """Return the stored result of `check` for a model on this machine, or run `check` and store its result."""
-    variant = find_kernels().reason
-    path = folder / "precision" / f"{fingerprint[:32]}-{variant}-{platform.machine()}.json"
+def keeps_int8(checkpoint: Checkpoint, indexer: Indexer) -> bool:
+    """Return whether int8 preserves the vectors of a model; checked once per model and machine."""
+    name = f"{checkpoint.fingerprint()[:32]}-{find_kernels().reason}-{platform.machine()}.txt"
+    path = cache_folder() / "precision" / name
     try:
-        return bool(json.loads(path.read_text(encoding="utf-8"))["keeps_int8"])
-    except (OSError, ValueError, KeyError, TypeError):
-        pass
-    result = check()
+        return path.read_text(encoding="utf-8") == "int8"
+    except (OSError, ValueError):
+        keeps = _check_int8(checkpoint.config, checkpoint.weights, indexer)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, json.dumps({"keeps_int8": result}).encode())
+        replace_file(path, b"int8" if keeps else b"float32")
     except OSError as error:  # a read-only home folder: the next call checks again
         logger.debug("The check of int8 could not be stored: %s", error)
-    return result
+    return keeps
+
+
+def _check_int8(config: ModelConfig, weights: Weights, indexer: Indexer) -> bool:
+    """Compute the mean cosine of int8 and float32 vectors, and compare the worst layer with the limit."""
+    batch = indexer.batch(CHECK_SENTENCES)
+    all_layers = choose_layers("all", config.encoder.num_layers + 1)
+    exact, rounded = (
+        CpuRuntime(config, weights, precision=precision, cache_bytes=0).embed(batch, all_layers)
+        for precision in ("float32", "int8")
+    )
+    by_layer = np.asarray(cosine(exact, rounded)).mean(axis=0)
+    return bool(by_layer.min() >= LEAST_COSINE)
 
 
 class RowState(Protocol):
@@ -225,12 +236,12 @@ class CpuRuntime(Runtime):
         self._preparing = ForkSafeLock()
         self._carried = CarriedState(self._zero_state) if carry else None
 
-    @cached_property
+    @property
     def precision_choice(self) -> PrecisionChoice:  # type: ignore[override]  # at its first use
         """The precision of matrix multiplications, and the reason."""
         return self._prepare().choice
 
-    @cached_property
+    @property
     def cache(self) -> WordCache:  # type: ignore[override]
         """The context-free vectors of recent words."""
         return self._prepare().words.cache
@@ -245,11 +256,10 @@ class CpuRuntime(Runtime):
         prepared = self._prepare()
         words, encoder = prepared.words.encode(batch), prepared.encoder
         if self._carried is None:
-            return encoder.forward(words, batch, choice.matrix, num_read=num_read)[0]
+            return encoder.forward(words, batch, choice.matrix, num_read)
 
         def advance(state: LstmState) -> tuple[Array, LstmState]:
-            vectors, after = encoder.forward(words, batch, choice.matrix, state, num_read=num_read, keep_state=True)
-            return vectors, state if after is None else after
+            return encoder.forward_from(state, words, batch, choice.matrix, num_read)
 
         return self._carried.advance(len(batch.order), advance)
 
@@ -258,20 +268,15 @@ class CpuRuntime(Runtime):
 
     def _prepare(self) -> _Prepared:
         """Pack the weights, once."""
-        if self._prepared is None:
-            with self._preparing:
-                if self._prepared is None:
-                    self._prepared = self._pack()
-        return self._prepared
-
-    def _pack(self) -> _Prepared:
-        config = self._config
-        assert isinstance(config.encoder, EncoderConfig)  # elmo.device runs Transformers
-        choice = choose_precision(self._requested, keeps_int8=self._keeps_int8 or (lambda: False))
-        int8 = choice.precision == "int8"
-        words = WordEncoder(config, self._weights, self._workers, int8=int8, cache_bytes=self._cache_bytes)
-        encoder = BidirectionalEncoder(config.encoder, self._weights, self._workers, int8=int8)
-        return _Prepared(choice, words, encoder)
+        with self._preparing:
+            if self._prepared is None:
+                assert isinstance(self._config.encoder, EncoderConfig)  # elmo.device runs Transformers
+                choice = choose_precision(self._requested, keeps_int8=self._keeps_int8 or (lambda: False))
+                int8, arguments = choice.precision == "int8", (self._weights, self._workers)
+                words = WordEncoder(self._config, *arguments, int8=int8, cache_bytes=self._cache_bytes)
+                encoder = BidirectionalEncoder(self._config.encoder, *arguments, int8=int8)
+                self._prepared = _Prepared(choice, words, encoder)
+            return self._prepared
 
 
 def pad_rows(rows: Array, mask: npt.NDArray[np.bool_]) -> Array:
@@ -279,18 +284,6 @@ def pad_rows(rows: Array, mask: npt.NDArray[np.bool_]) -> Array:
     padded = np.zeros((*mask.shape, *rows.shape[1:]), dtype=np.float32)
     padded[mask] = rows
     return padded
-
-
-def keeps_int8(config: ModelConfig, weights: Weights, indexer: Indexer) -> bool:
-    """Return whether int8 preserves the vectors of a model, by the mean cosine with float32 in the worst layer."""
-    batch = indexer.batch(CHECK_SENTENCES)
-    all_layers = choose_layers("all", config.encoder.num_layers + 1)
-    exact, rounded = (
-        CpuRuntime(config, weights, precision=precision, cache_bytes=0).embed(batch, all_layers)
-        for precision in ("float32", "int8")
-    )
-    by_layer = np.asarray(cosine(exact, rounded)).mean(axis=0)
-    return bool(by_layer.min() >= LEAST_COSINE)
 
 
 def open_runtime(

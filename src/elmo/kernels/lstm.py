@@ -25,10 +25,10 @@ from elmo.kernels.matrix import Array, NumpyMatrix, PackedMatrix
 
 Indices = npt.NDArray[np.int64]
 
-# The number of gate values computed at once: they should stay in the cache until they are used.
-GATE_VALUES_AT_ONCE = 2**21
 # The first layer's gates for all distinct words of a window are kept while the window runs: at most 64 MB.
 _FIRST_GATE_VALUES = 2**24
+# NumPy computes fewer at once: they should stay in the cache until they are used.
+_NUMPY_GATE_VALUES = 2**21
 
 
 @dataclass(frozen=True)
@@ -106,22 +106,18 @@ class CompiledStack:
 
         The state has at least as many rows as the first step.
         """
-        return forward_directions([self], [window], [state], single_threaded=True, keep_state=True)[0]
+        return forward_directions([self], [window], [state], single_threaded=True)[0]
 
     def make_state(self, window: Window, state: LstmState | None) -> LstmState:
-        """Return a new state: a copy of the state before a window, or memory for the state after it."""
+        """Return memory for the state after a window, with a copy of the state before it, if any."""
         if state is not None:
             return LstmState(np.array(state.hidden, order="C"), np.array(state.cell, order="C"))
-        num_rows = int(window.counts[0])
-        return LstmState(
-            np.zeros((self.num_layers, num_rows, self.output_dim), dtype=np.float32),
-            np.empty((self.num_layers, num_rows, self.cell_dim), dtype=np.float32),
-        )
+        sizes = self.num_layers, int(window.counts[0])
+        return LstmState(np.empty((*sizes, self.output_dim), np.float32), np.empty((*sizes, self.cell_dim), np.float32))
 
-    def describe(self, window: Window, state: LstmState | None, *, has_state: bool) -> DirectionStruct:
-        """Return the struct for a call of the library; `state`, if given, receives the final state of each row."""
+    def describe(self, window: Window, state: LstmState, *, has_state: bool) -> DirectionStruct:
+        """Return the struct for a call of the library; `state` receives the final state of each row."""
         num_rows, num_vectors, result = len(window.sources), len(window.weights), window.result
-        num_state_rows = int(window.counts[0]) if state is None else state.num_rows
         shape = (len(result), num_vectors, self.output_dim)
         stride = result.strides[1] // 4
         expected = (4 * num_vectors * stride, 4 * stride, 4)
@@ -129,11 +125,7 @@ class CompiledStack:
             raise KernelError(f"result is {result.dtype} of shape {result.shape}; float32 of {shape} is needed.")
         if num_rows and not 0 <= window.targets.min() <= window.targets.max() < len(result):
             raise KernelError(f"The targets of a window must lie between 0 and {len(result) - 1}.")
-        hidden = cell = None
-        if state is not None:
-            sizes = (self.num_layers, num_state_rows)
-            hidden = address_of(state.hidden, "hidden", np.float32, (*sizes, self.output_dim))
-            cell = address_of(state.cell, "cell", np.float32, (*sizes, self.cell_dim))
+        sizes = self.num_layers, state.num_rows
         return DirectionStruct(
             self.address, self.num_layers, self.residual,
             WindowStruct(
@@ -144,7 +136,10 @@ class CompiledStack:
                 len(window.words),
                 address_of(window.sources, "sources", np.int64, (num_rows,)),
                 address_of(window.targets, "targets", np.int64, (num_rows,)),
-                num_state_rows, has_state, hidden, cell, num_vectors,
+                state.num_rows, has_state,
+                address_of(state.hidden, "hidden", np.float32, (*sizes, self.output_dim)),
+                address_of(state.cell, "cell", np.float32, (*sizes, self.cell_dim)),
+                num_vectors,
                 address_of(window.weights, "weights", np.float32, (num_vectors, self.num_layers + 1)),
                 result.ctypes.data, stride,
             ),
@@ -221,20 +216,14 @@ def forward_directions(
     states: Sequence[LstmState | None],
     *,
     single_threaded: bool,
-    keep_state: bool,
 ) -> list[LstmState]:
-    """Run one stack, or two in parallel unless `single_threaded`; return the final states if `keep_state`."""
-    jobs = list(zip(stacks, windows, states, strict=True))
-    after: list[LstmState] = []
-    if keep_state or any(state is not None for state in states):
-        after = [stack.make_state(window, state) for stack, window, state in jobs]
-    structs = [
-        stack.describe(window, after[number] if after else None, has_state=state is not None)
-        for number, (stack, window, state) in enumerate(jobs)
-    ]
-    directions = (DirectionStruct * len(structs))(*structs)
+    """Run one stack, or two in parallel unless `single_threaded`, over a window each; return the final states."""
+    after = [stack.make_state(window, state) for stack, window, state in zip(stacks, windows, states, strict=True)]
+    directions = (DirectionStruct * len(stacks))()
+    for number, stack in enumerate(stacks):
+        directions[number] = stack.describe(windows[number], after[number], has_state=states[number] is not None)
     library = stacks[0].library
-    if library.run_with_scratch(library.forward, ctypes.addressof(directions), len(structs), single_threaded):
+    if library.run_with_scratch(library.forward, ctypes.addressof(directions), len(stacks), single_threaded):
         raise KernelError("The counts or the sources of a window are out of range.")
     return after
 
@@ -242,36 +231,32 @@ def forward_directions(
 class NumpyStack:
     """All layers of one direction in NumPy, with the methods of CompiledStack."""
 
-    words_at_once = 2048
-
     def __init__(self, layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> None:
         self._layers = [_NumpyLayer(layer, int8=int8) for layer in layers]
         self.num_layers, self._residual = len(layers), residual
         self.cell_dim, self.output_dim = layers[0].state_weight.shape[0] // 4, layers[0].state_weight.shape[1]
+        self.words_at_once = max(1, _NUMPY_GATE_VALUES // (4 * self.cell_dim))
 
     def forward(self, window: Window, state: LstmState | None) -> LstmState:
         """Run over a window; see CompiledStack."""
-        counts, inputs = window.counts.tolist(), window.words[window.sources]
-        outputs: list[Array] = [inputs]
-        hiddens, cells = [], []
-        ends = _last_rows(window.counts)
+        outputs: list[Array] = [window.words[window.sources]]
+        states: list[tuple[Array, Array]] = []
         for number, layer in enumerate(self._layers):
-            initial = None if state is None else (state.hidden[number], state.cell[number])
             # Words are repeated, so the first layer multiplies each distinct word once.
-            distinct = (window.words, window.sources) if number == 0 else None
-            output, cell = layer.forward(outputs[-1], distinct, counts, initial)
-            hidden = output[ends]
-            hiddens.append(hidden if initial is None else np.concatenate([hidden, initial[0][len(hidden) :]]))
-            cells.append(cell)
+            gates = layer.from_inputs(window.words)[window.sources] if number == 0 else layer.from_inputs(outputs[-1])
+            initial = None if state is None else (state.hidden[number], state.cell[number])
+            output, after = layer.forward(gates, window.counts.tolist(), initial)
+            states.append(after)
             # The residual is added to the output only, never to the recurrent state.
             outputs.append(output + outputs[-1] if self._residual and number > 0 else output)
         for vector, weights in enumerate(window.weights):
-            mixed = np.zeros_like(inputs)
+            mixed = np.zeros_like(outputs[0])
             for weight, output in zip(weights, outputs, strict=True):
                 if weight:
                     mixed += weight * output
             window.result[window.targets, vector] = mixed
-        return LstmState(np.stack(hiddens), np.stack(cells))
+        hidden, cell = map(np.stack, zip(*states, strict=True))
+        return LstmState(hidden, cell)
 
 
 Stack: TypeAlias = CompiledStack | NumpyStack
@@ -281,7 +266,7 @@ class _NumpyLayer:
     """One layer: i, f, g, o = W x + V h + b;  c' = clip(σ(f)·c + σ(i)·tanh(g));  h' = clip(P (σ(o)·tanh(c')))."""
 
     def __init__(self, layer: LayerWeights, *, int8: bool) -> None:
-        self._from_inputs = NumpyMatrix(layer.input_weight, layer.bias, int8=int8)
+        self.from_inputs = NumpyMatrix(layer.input_weight, layer.bias, int8=int8)  # W x + b
         self._from_state = NumpyMatrix(layer.state_weight, int8=int8)
         weight = layer.projection_weight
         self._project = None if weight is None else NumpyMatrix(weight, int8=int8)
@@ -289,31 +274,22 @@ class _NumpyLayer:
         self._cell_dim, self._output_dim = layer.state_weight.shape[0] // 4, layer.state_weight.shape[1]
 
     def forward(
-        self,
-        inputs: Array,
-        distinct: tuple[Array, Indices] | None,
-        counts: Sequence[int],
-        state: tuple[Array, Array] | None,
-    ) -> tuple[Array, Array]:
-        """Return the outputs (N, D) of all rows, and the final cell (B, H) of each row.
-
-        `distinct` holds the distinct inputs and the index of each row's input; `state` is hidden (B, D) and cell.
-        """
-        cell = np.zeros((counts[0], self._cell_dim), dtype=np.float32) if state is None else state[1].copy()
-        outputs = np.empty((len(inputs), self._output_dim), dtype=np.float32)
-        hidden = None if state is None else state[0]
-        known = None if distinct is None else self._from_inputs(distinct[0])  # gates of the distinct inputs
-        for rows, steps in cut_steps(counts, max(1, GATE_VALUES_AT_ONCE // (4 * self._cell_dim))):
-            gates = self._from_inputs(inputs[rows]) if known is None or distinct is None else known[distinct[1][rows]]
-            start = 0
-            for count in steps:
-                gate = gates[start : start + count]
-                if hidden is not None:
-                    gate += self._from_state(hidden[:count])
-                hidden = outputs[rows.start + start : rows.start + start + count]
-                hidden[...] = self._step(gate, cell[:count])
-                start += count
-        return outputs, cell
+        self, gates: Array, counts: Sequence[int], state: tuple[Array, Array] | None
+    ) -> tuple[Array, tuple[Array, Array]]:
+        """Return the outputs (N, D) of all rows, and the final hidden (B, D) and cell (B, H), given W x + b."""
+        if state is None:
+            hidden, cell = (np.zeros((counts[0], dim), np.float32) for dim in (self._output_dim, self._cell_dim))
+        else:
+            hidden, cell = (array.copy() for array in state)
+        outputs = np.empty((len(gates), self._output_dim), dtype=np.float32)
+        start = 0
+        for count in counts:
+            rows = slice(start, start + count)
+            if start or state is not None:
+                gates[rows] += self._from_state(hidden[:count])
+            hidden[:count] = outputs[rows] = self._step(gates[rows], cell[:count])
+            start += count
+        return outputs, (hidden, cell)
 
     def _step(self, gates: Array, cell: Array) -> Array:
         """Update the cell (B, H) in place and return the outputs (B, D)."""
@@ -351,11 +327,3 @@ def cut_steps(counts: Sequence[int], words_at_once: int) -> Iterator[tuple[slice
         num_words += count
     if window:
         yield slice(start, start + num_words), window
-
-
-def _last_rows(counts: Indices) -> Indices:
-    """Return the position of each row's last output among the packed rows, (B,)."""
-    lengths = (counts[:, None] > np.arange(counts[0])).sum(axis=0)  # of each row, in steps
-    starts = np.cumsum(counts) - counts
-    rows: Indices = starts[lengths - 1] + np.arange(counts[0])
-    return rows
