@@ -21,7 +21,7 @@ from elmo.checkpoint.weights import Storage
 from elmo.config import ContextConfig, ModelConfig, Pooling
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import Span, normalize
-from elmo.inference.embedder import Embedder, keep
+from elmo.inference.embedder import Embedder
 from elmo.inference.layers import LayerChoice, Layers, cosine
 from elmo.inference.runtime import Precision, keeps_int8, open_runtime
 from elmo.inference.scoring import SentenceScore
@@ -89,18 +89,14 @@ class Elmo:
         self._indexer = checkpoint.indexer(literal_boundaries=literal_boundaries)
         self.vocabulary = checkpoint.make_vocabulary()
         self._scripts = ScriptWatch(self.vocabulary.words if self.vocabulary else None, MODELS_BY_SCRIPT)
-        self._open()
-
-    def _open(self) -> None:
-        settings, checkpoint = self._settings, self._checkpoint
         self._runtime = open_runtime(
             checkpoint.config,
             checkpoint.weights,
-            device=settings["device"],
-            precision=settings["precision"],
-            carry=settings["state"] == "carry",
-            num_threads=settings["num_threads"],
-            cache_bytes=settings["cache_bytes"],
+            device=str(device),
+            precision=precision,
+            carry=state == "carry",
+            num_threads=num_threads,
+            cache_bytes=cache_bytes,
             keeps_int8=lambda: keeps_int8(checkpoint, self._indexer),
         )
         self._embedder = Embedder(checkpoint, self._runtime, self._indexer, self.vocabulary)
@@ -186,10 +182,8 @@ class Elmo:
 
     def to(self, device: str) -> Elmo:
         """Move the model to a device such as "cuda", or "auto" for the best available one, and return the model."""
-        if str(device) == self.device:
-            return self
-        self._settings = {**self._settings, "device": str(device)}
-        self._open()
+        if str(device) != self.device:
+            self.__setstate__({**self.__getstate__(), "device": str(device)})
         return self
 
     @property
@@ -287,7 +281,7 @@ class Elmo:
         choice = self._embedder.choose(layers)
         warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
-        finish = normalize if normalize_embeddings else keep
+        finish = normalize if normalize_embeddings else None
         arrays = self._embedder.embed(words, choice, finish, batch_size=batch_size, show_progress_bar=show_progress_bar)
         return arrays[0] if single else arrays
 

@@ -17,7 +17,7 @@ from elmo.errors import InputError
 from elmo.inference.context import Span, StaticTable
 from elmo.inference.layers import LayerChoice, Layers, choose_layers
 from elmo.inference.meaning import Meaning
-from elmo.inference.runtime import Runtime
+from elmo.inference.runtime import Runtime, split_rows
 from elmo.inference.scoring import SentenceScore, require_softmax, score_sentences
 from elmo.inference.sentence import SentenceEncoder
 from elmo.progress import progress_bar
@@ -30,11 +30,6 @@ ResultT = TypeVar("ResultT")
 # More sentences make multiplication faster; the number of tokens bounds the memory for a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
 WORDS_AT_ONCE = 65536
-
-
-def keep(array: Array) -> Array:
-    """Return the array itself."""
-    return array
 
 
 class Embedder:
@@ -124,6 +119,7 @@ class Embedder:
         show_progress_bar: bool = False,
     ) -> list[ResultT]:
         """Return the result of `compute` for each sentence, in the order of the sentences."""
+        check_batch_size(1 if batch_size is None else batch_size)
         results: dict[int, ResultT] = {}
         with progress_bar(unit="sentences", num_bytes=sum(map(len, sentences)), shown=show_progress_bar) as advance:
             for batch in self._pack(sentences, batch_size):
@@ -135,31 +131,25 @@ class Embedder:
         self,
         sentences: Sequence[Sequence[str]],
         choice: LayerChoice,
-        finish: Callable[[Array], Array] = keep,
+        finish: Callable[[Array], Array] | None = None,
         *,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[Array]:
         """Return one array per sentence, after applying `finish`, which may change its argument."""
-        if batch_size is not None:
-            check_batch_size(batch_size)
-        return self._run(
-            sentences,
-            lambda batch: list(map(finish, self._embed_batch(batch, choice))),
-            batch_size=batch_size,
-            show_progress_bar=show_progress_bar,
-        )
+
+        def embed(batch: CharBatch) -> list[Array]:
+            arrays = self._embed_batch(batch, choice)
+            return arrays if finish is None else list(map(finish, arrays))
+
+        return self._run(sentences, embed, batch_size=batch_size, show_progress_bar=show_progress_bar)
 
     def _embed_batch(self, batch: CharBatch, choice: LayerChoice) -> list[Array]:
         if choice.with_context:
-            return self._find_meanings(batch, choice)
-        rows = self._runtime.embed(batch, choice)
-        lengths = batch.lengths if batch.groups is None else batch.groups.lengths
-        ends = np.cumsum(lengths).tolist()
-        arrays = [
-            choice.lay_out(rows[end - length + 1 : end - 1])  # without boundaries
-            for end, length in zip(ends, lengths.tolist(), strict=True)
-        ]
+            arrays = self._find_meanings(batch, choice)
+        else:
+            parts = split_rows(self._runtime.embed(batch, choice), batch.word_lengths)
+            arrays = [choice.lay_out(rows[1:-1]) for rows in parts]  # without boundaries
         # Copies release the memory of the batch; a single sentence uses all of it.
         return arrays if len(arrays) == 1 else [array.copy() for array in arrays]
 
@@ -210,42 +200,39 @@ class Embedder:
         show_progress_bar: bool = False,
     ) -> Array:
         """Return one vector per sentence, (N, S)."""
-        if batch_size is not None:
-            check_batch_size(batch_size)
-        pooling, shape = self.choose_pooling(pooling, layers), self.sentence_shape(pooling, layers)
-        if not sentences:
-            return np.zeros((0, *shape), dtype=np.float32)
+        pooling = self.choose_pooling(pooling, layers)
+        check_batch_size(1 if batch_size is None else batch_size)
         if pooling == "weighted":
             return self._require_table().encode(sentences)
         if pooling == "head":
-            return self._encode_by_head(sentences, batch_size, show_progress_bar)
-        return np.stack(
-            self.embed(
+            vectors = self._encode_by_head(sentences, batch_size, show_progress_bar)
+        else:
+            vectors = self.embed(
                 sentences,
                 self.choose("average" if layers is None else layers),
                 partial(_pool, reduce=np.mean if pooling == "mean" else np.max),
                 batch_size=batch_size,
                 show_progress_bar=show_progress_bar,
             )
-        )
+        return np.array(vectors, np.float32).reshape(len(sentences), *self.sentence_shape(pooling, layers))
 
     def _encode_by_head(
         self, sentences: Sequence[Sequence[str]], batch_size: int | None, show_progress_bar: bool
-    ) -> Array:
+    ) -> list[Array]:
         """Return the vectors of the sentence head, which was trained on tokens rather than words of several tokens."""
-        tokens, choice = self._split_words(sentences), self.choose("all")
+        tokens, choice, head = self._split_words(sentences), self.choose("all"), self._head
 
         def encode(words: Sequence[str], layers: Array) -> Array:
             static, weights = np.zeros((len(words), 0), np.float32), np.ones(len(words), np.float32)
-            if self._head.static_dim:
+            if head.static_dim:
                 static, weights = self._require_table().look_up(words, estimates=False)
-            return self._head.encode(layers, static, weights)
+            return head.encode(layers, static, weights)
 
         def encode_batch(batch: CharBatch) -> list[Array]:
             rows = [tokens[number] for number in batch.order]
             return list(map(encode, rows, self._embed_batch(batch, choice)))
 
-        return np.stack(self._run(tokens, encode_batch, batch_size=batch_size, show_progress_bar=show_progress_bar))
+        return self._run(tokens, encode_batch, batch_size=batch_size, show_progress_bar=show_progress_bar)
 
     def _split_words(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         return [self._indexer.tokenization.split_words(words).tokens for words in sentences]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.inference.context import NO_ROW, Span, StaticTable
-from elmo.inference.runtime import Runtime
+from elmo.inference.runtime import Runtime, split_rows
 from elmo.inference.scoring import Softmaxes
 from elmo.inference.workers import ForkSafeLock
 from elmo.kernels.int8 import quantize_rows
@@ -28,7 +28,6 @@ NUM_CANDIDATE_WORDS = 20_000  # the most frequent ones of the table
 NUM_WORDS = 16_384  # only the first rows of the table have substitutes: other words are rare, with few meanings
 LEAST_WEIGHT = 0.07  # of a word with substitutes: words below, such as "the", have little meaning
 _MOST_LISTS = 20_000
-_NO_LISTS = Lists(np.zeros((0, 1), np.uint16), *(np.zeros((0, 1), np.float32) for _ in range(3)))
 
 
 class Meaning:
@@ -42,9 +41,9 @@ class Meaning:
         config = table.config
         softmaxes = runtime.softmaxes if config.substitutes else None
         if softmaxes is not None and vocabulary is not None:
-            words, factors, offsets = _gather_candidates(table, vocabulary, softmaxes)
-            if len(words.scales):
-                self._lists = _CandidateLists(words, factors, offsets, config.num_candidates, config.relatedness)
+            candidates = _gather_candidates(table, vocabulary, softmaxes)
+            if len(candidates[0].scales):
+                self._lists = _CandidateLists(*candidates, config.num_candidates, config.relatedness)
         self._settings = MeaningSettings(
             window=config.window, focus=config.focus, decay=config.decay, shrinkage=config.shrinkage,
             topic=TOPIC, cutoff=CUTOFF, substitute_shrinkage=SHRINKAGE, top_share=1.0,
@@ -86,7 +85,7 @@ class Meaning:
         inside = [positions[start:stop] for start, stop in places[phrases, 2:].tolist()]
         queries[phrases] = len(rows) + np.arange(len(phrases))
         tokens = _add_phrases(tokens, inside)
-        numbers, candidate_lists = np.full(len(places), -1), _NO_LISTS
+        numbers, candidate_lists = np.full(len(places), -1), None
         if lists is not None:
             has_list = (rows < NUM_WORDS) & (tokens.weights[: len(rows)] >= LEAST_WEIGHT)
             keys: list[Hashable] = np.where(has_list, rows, NO_ROW).tolist()
@@ -94,16 +93,10 @@ class Meaning:
             with self._lock:
                 by_token, candidate_lists = lists.find(keys, tokens)
             numbers = by_token[queries]
-        inputs = MeaningInputs(
-            candidates=None if lists is None else lists.words,
-            top=np.ascontiguousarray(top),
-            positions=positions,
-            tokens=tokens,
-            spans=np.column_stack([places, queries, numbers]),
-            counts=counts,
-            lists=candidate_lists,
-        )
-        return find_meanings(find_library(), settings, inputs, single_threaded=self._single_threaded)
+        spans_and_tokens = np.column_stack([places, queries, numbers])
+        inputs = MeaningInputs(np.ascontiguousarray(top), positions, tokens, spans_and_tokens, candidate_lists)
+        meanings = find_meanings(find_library(), settings, inputs, single_threaded=self._single_threaded)
+        return split_rows(meanings, counts)
 
 
 class _CandidateLists:
@@ -122,7 +115,7 @@ class _CandidateLists:
         size, dim = (capacity, self._num_candidates), self.words.vectors.shape[1]
         floats = (np.empty(shape, np.float32) for shape in (size, size, (capacity, dim)))
         self._numbers: dict[Hashable, int] = {}
-        self._lists = Lists(np.empty(size, np.uint16), *floats)
+        self._lists = Lists(self.words, np.empty(size, np.uint16), *floats)
 
     def find(self, keys: Sequence[Hashable], tokens: Tokens) -> tuple[Ids, Lists]:
         """Return the number of each token's list, -1 if its key is NO_ROW, and all lists."""
@@ -158,10 +151,8 @@ def _locate(batch: CharBatch, spans: Sequence[Sequence[Span]] | None) -> tuple[I
 
     The columns are the start and end of the sentence, without boundaries, and the start and end of the word.
     """
-    if batch.groups is None:
-        lengths, widths = batch.lengths, np.ones(int(batch.lengths.sum()), dtype=np.int64)
-    else:
-        lengths, widths = batch.groups.lengths, batch.groups.num_tokens
+    lengths = batch.word_lengths
+    widths = np.ones(int(lengths.sum()), dtype=np.int64) if batch.groups is None else batch.groups.num_tokens
     stops = np.cumsum(widths)
     starts, ends = stops - widths, np.cumsum(batch.lengths)
     begins = np.cumsum(lengths) - lengths + 1  # the first word of each sentence

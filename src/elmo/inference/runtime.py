@@ -286,6 +286,12 @@ def pad_rows(rows: Array, mask: npt.NDArray[np.bool_]) -> Array:
     return padded
 
 
+def split_rows(rows: Array, lengths: Ids) -> list[Array]:
+    """Cut rows (N, ...) into one array per sentence; `lengths` (B,) are their numbers of rows."""
+    ends = np.cumsum(lengths).tolist()
+    return [rows[end - length : end] for end, length in zip(ends, lengths.tolist(), strict=True)]
+
+
 def open_runtime(
     config: ModelConfig,
     weights: Weights,

@@ -7,8 +7,6 @@ the static vector of the word.
 """
 
 import ctypes
-import itertools
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +61,7 @@ class Lists:
     The score of a candidate is factor · (softmax row · LSTM states) + offset.
     """
 
+    words: Candidates
     candidates: npt.NDArray[np.uint16]  # (n, K)
     factors: Array  # (n, K)
     offsets: Array  # (n, K)
@@ -86,13 +85,11 @@ class MeaningInputs:
     phrase (ends are exclusive), its distinct token, and the number of its list of candidates (-1 for none).
     """
 
-    candidates: Candidates | None
     top: Array  # (N, 2D): the top layer of all positions, boundaries included
     positions: Ids  # (N,): the distinct token at each position
     tokens: Tokens
     spans: Ids  # (n, 6)
-    counts: Ids  # (B,): the number of spans of each sentence
-    lists: Lists
+    lists: Lists | None  # None: no word has candidates
 
 
 class _ModelStruct(ctypes.Structure):
@@ -120,33 +117,20 @@ class _BatchStruct(ctypes.Structure):
 
 def find_meanings(
     library: Library | None, settings: MeaningSettings, inputs: MeaningInputs, *, single_threaded: bool = False
-) -> list[Array]:
-    """Return the meanings (T, 2D + d) of words or phrases, one array per sentence."""
+) -> Array:
+    """Return the meanings (n, 2D + d) of words or phrases."""
     _check(inputs)
-    top, tokens, spans, lists, candidates = inputs.top, inputs.tokens, inputs.spans, inputs.lists, inputs.candidates
+    top, tokens, spans, lists = inputs.top, inputs.tokens, inputs.spans, inputs.lists
     (num_positions, top_dim), (num_tokens, dim), num_spans = top.shape, tokens.vectors.shape, len(spans)
-    meanings = [np.empty((count, top_dim + dim), dtype=np.float32) for count in inputs.counts.tolist()]
+    meanings = np.empty((num_spans, top_dim + dim), dtype=np.float32)
     if library is None:
-        _find_by_numpy(settings, inputs, itertools.chain(*meanings))
+        _find_by_numpy(settings, inputs, meanings)
         return meanings
     if not num_spans:
         return meanings
-    num_lists, num_candidates = lists.candidates.shape
-    model = _ModelStruct(dim=dim, top_dim=top_dim, num_candidates=num_candidates, **vars(settings))
-    model.top_share, model.context_share, model.substitute_share, model.word_share = settings.shares.tolist()
-    if candidates is not None:
-        num_words, state_dim = candidates.softmax.shape
-        model.state_dim = state_dim
-        model.vectors = address_of(candidates.vectors, "vectors", np.int8, (num_words, dim))
-        model.scales = address_of(candidates.scales, "scales", np.float32, (num_words,))
-        model.softmax = address_of(candidates.softmax, "softmax", np.int8, (num_words, state_dim))
-    firsts = [array.ctypes.data for array in meanings]
-    places = np.arange(num_spans) - np.repeat(np.cumsum(inputs.counts) - inputs.counts, inputs.counts)
-    addresses = np.repeat(firsts, inputs.counts) + places * (4 * (top_dim + dim))
-    # Lists with the same first candidate share many candidates; processing them together keeps these in the cache.
     numbers = spans[:, 5]
-    similar = np.where(numbers < 0, -1, lists.candidates[numbers, 0]) if num_lists else numbers
-    located = np.column_stack([spans, addresses])[np.lexsort((numbers, similar))]
+    model = _ModelStruct(dim=dim, top_dim=top_dim, **vars(settings))
+    model.top_share, model.context_share, model.substitute_share, model.word_share = settings.shares.tolist()
     batch = _BatchStruct(
         top=address_of(top, "top", np.float32, (num_positions, top_dim)),
         tokens=address_of(inputs.positions, "positions", np.int64, (num_positions,)),
@@ -154,13 +138,23 @@ def find_meanings(
         token_scales=address_of(tokens.scales, "token scales", np.float32, (num_tokens,)),
         token_weights=address_of(tokens.weights, "token weights", np.float32, (num_tokens,)),
         num_spans=num_spans,
-        spans=address_of(located, "spans", np.int64, (num_spans, 7)),
         longest=int((spans[:, 3] - spans[:, 2]).max()) + 2 * settings.window,
-        candidates=address_of(lists.candidates, "candidates", np.uint16, (num_lists, num_candidates)),
-        factors=address_of(lists.factors, "factors", np.float32, (num_lists, num_candidates)),
-        offsets=address_of(lists.offsets, "offsets", np.float32, (num_lists, num_candidates)),
-        priors=address_of(lists.priors, "priors", np.float32, (num_lists, dim if num_lists else 1)),
     )
+    if lists is not None:
+        (num_lists, model.num_candidates), words = lists.candidates.shape, lists.words
+        num_words, model.state_dim = words.softmax.shape
+        model.vectors = address_of(words.vectors, "vectors", np.int8, (num_words, dim))
+        model.scales = address_of(words.scales, "scales", np.float32, (num_words,))
+        model.softmax = address_of(words.softmax, "softmax", np.int8, words.softmax.shape)
+        batch.candidates = address_of(lists.candidates, "candidates", np.uint16, lists.candidates.shape)
+        batch.factors = address_of(lists.factors, "factors", np.float32, lists.candidates.shape)
+        batch.offsets = address_of(lists.offsets, "offsets", np.float32, lists.candidates.shape)
+        batch.priors = address_of(lists.priors, "priors", np.float32, (num_lists, dim))
+    # Lists with the same first candidate share many candidates; processing them together keeps these in the cache.
+    similar = numbers if lists is None else np.where(numbers < 0, -1, lists.candidates[numbers, 0])
+    addresses = meanings.ctypes.data + meanings.strides[0] * np.arange(num_spans)
+    located = np.column_stack([spans, addresses])[np.lexsort((numbers, similar))]
+    batch.spans = address_of(located, "spans", np.int64, (num_spans, 7))
     library.run_with_scratch(library.meanings, ctypes.addressof(model), ctypes.addressof(batch), int(single_threaded))
     return meanings
 
@@ -170,8 +164,8 @@ def find_nearest(
 ) -> tuple[npt.NDArray[np.int32], Array]:
     """Return the `number` nearest candidates of each query (n, d), and their cosines."""
     (num_words, dim), num_queries = candidates.vectors.shape, len(queries)
-    if not 0 < number <= num_words or queries.shape[1:] != (dim,):
-        raise KernelError(f"{number} candidates of {num_words} with {dim} dimensions were requested.")
+    if not 0 < number <= num_words:
+        raise KernelError(f"{number} candidates of {num_words} were requested.")
     if library is None:
         # Products of int8 values are exact in float32 up to 2^24, whatever their order.
         dots = queries.astype(np.float64) @ candidates.vectors.T.astype(np.float64)
@@ -199,29 +193,20 @@ def find_nearest(
 
 def _check(inputs: MeaningInputs) -> None:
     """Raise KernelError for indices that are out of range."""
-    top, positions, spans, candidates = inputs.top, inputs.positions, inputs.spans, inputs.candidates
-    num_tokens, num_lists = len(inputs.tokens.vectors), len(inputs.lists.candidates)
-    if inputs.counts.sum() != len(spans):
-        raise KernelError(f"The counts of spans add up to {inputs.counts.sum()}, not to {len(spans)}.")
-    if not len(spans):
-        return
-    starts, ends, first, last, queries, numbers = spans.T
-    is_inside = (starts >= 1) & (starts <= first) & (first < last) & (last <= ends) & (ends < len(top))
-    if not is_inside.all():
-        raise KernelError(f"A span is not within its sentence, or a sentence not within the {len(top)} positions.")
-    if len(positions) != len(top) or positions.min() < 0 or positions.max() >= num_tokens:
-        raise KernelError(f"positions contains a token that is not among the {num_tokens} distinct tokens.")
-    if queries.min() < 0 or queries.max() >= num_tokens:
-        raise KernelError(f"A span has a token that is not among the {num_tokens} distinct tokens.")
-    if numbers.max() >= num_lists or (numbers.max() >= 0 and candidates is None):
-        raise KernelError(f"A span has a list that is not among the {num_lists} lists of candidates.")
-    if candidates is not None and candidates.softmax.shape[1] * 2 not in (top.shape[1], 2 * top.shape[1]):
-        raise KernelError(f"Softmax rows of {candidates.softmax.shape[1]} dimensions do not fit the top layer.")
+    top, positions, lists = inputs.top, inputs.positions, inputs.lists
+    num_tokens, num_lists = len(inputs.tokens.vectors), 0 if lists is None else len(lists.candidates)
+    starts, ends, first, last, queries, numbers = inputs.spans.T
+    is_valid = (starts >= 1) & (starts <= first) & (first < last) & (last <= ends) & (ends < len(top))
+    is_valid &= (queries >= 0) & (queries < num_tokens) & (numbers < num_lists)
+    if not is_valid.all() or not 0 <= positions.min() <= positions.max() < num_tokens:
+        raise KernelError(f"An index is out of range: {len(top)} positions, {num_tokens} tokens, {num_lists} lists.")
+    if lists is not None and lists.words.softmax.shape[1] * 2 not in (top.shape[1], 2 * top.shape[1]):
+        raise KernelError(f"Softmax rows of {lists.words.softmax.shape[1]} dimensions do not fit the top layer.")
 
 
-def _find_by_numpy(settings: MeaningSettings, inputs: MeaningInputs, meanings: Iterable[Array]) -> None:
+def _find_by_numpy(settings: MeaningSettings, inputs: MeaningInputs, meanings: Array) -> None:
     """Compute the same as the library, word by word."""
-    top, tokens, candidates = inputs.top, inputs.tokens, inputs.candidates
+    top, tokens = inputs.top, inputs.tokens
     top_dim = top.shape[1]
     top_share, context_share, substitute_share, word_share = settings.shares
     vectors = tokens.vectors * tokens.scales[:, None]
@@ -235,20 +220,16 @@ def _find_by_numpy(settings: MeaningSettings, inputs: MeaningInputs, meanings: I
         weighted = (shares * tokens.weights[neighbors]).astype(np.float32)
         context = _shrink(weighted @ vectors[neighbors], settings.shrinkage)
         row[top_dim:] = context_share * context + word_share * vectors[query]
-        if number >= 0 and candidates is not None:
+        if number >= 0 and inputs.lists is not None:
             states = top[start - 1, : top_dim // 2], top[stop, top_dim // 2 :]
-            substitutes = _find_substitutes(settings, candidates, inputs.lists, number, states, context)
+            substitutes = _find_substitutes(settings, inputs.lists, number, states, context)
             row[top_dim:] += substitute_share * substitutes
 
 
 def _find_substitutes(
-    settings: MeaningSettings,
-    words: Candidates,
-    lists: Lists,
-    number: int,
-    states: tuple[Array, Array],
-    context: Array,
+    settings: MeaningSettings, lists: Lists, number: int, states: tuple[Array, Array], context: Array
 ) -> Array:
+    words = lists.words
     chosen = lists.candidates[number]
     is_shared = words.softmax.shape[1] == len(states[0])
     state = states[0] + states[1] if is_shared else np.concatenate(states)

@@ -37,7 +37,7 @@ def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tu
     layers, end = bilm(words[index], torch.from_numpy(batch.lengths), state)
     if batch.groups is not None:
         rows = _average(batch.groups, layers.layers.permute(1, 2, 0, 3)[layers.mask])
-        mask = torch.from_numpy(batch.groups.mask).to(rows.device)
+        mask = torch.from_numpy(batch.word_mask).to(rows.device)
         padded = rows.new_zeros(*mask.shape, *rows.shape[1:])
         padded[mask] = rows
         layers = LayerStates(padded.permute(2, 0, 1, 3), mask)

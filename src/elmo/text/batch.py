@@ -40,11 +40,6 @@ class WordGroups:
     num_tokens: Ids  # (N,) tokens per word, sentence by sentence
     lengths: Ids  # (B,) words per sentence
 
-    @property
-    def mask(self) -> Mask:
-        """Return the mask of words, shape (B, T)."""
-        return make_mask(self.lengths)
-
     def average(self, rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Return the mean of each word's rows: (tokens, ...) -> (N, ...)."""
         starts = np.cumsum(self.num_tokens) - self.num_tokens
@@ -70,9 +65,14 @@ class CharBatch:
         return make_mask(self.lengths, self.word_index.shape[1])
 
     @property
+    def word_lengths(self) -> Ids:
+        """Return the number of the caller's words in each row, (B,), boundaries included."""
+        return self.lengths if self.groups is None else self.groups.lengths
+
+    @property
     def word_mask(self) -> Mask:
         """Return the mask of the caller's words, shape (B, T), boundaries included."""
-        return self.mask if self.groups is None else self.groups.mask
+        return self.mask if self.groups is None else make_mask(self.groups.lengths)
 
 
 def make_mask(lengths: Ids, num_steps: int | None = None) -> Mask:
