@@ -16,10 +16,9 @@
 source "$(dirname "$0")/../steps.sh"
 
 # bash before 4.4 treats an empty array as an unset variable, hence ${name[@]+...} below.
-static_options=() train_options=() fuse_options=()
+static_options=() train_options=()
 if [ -n "${TEACHER:-}" ]; then
   static_options=(--teacher "$TEACHER")
-  fuse_options=(--share 1)  # the distilled top layer is better at senses, so the context gets less weight
   train_options=(
     --teacher "$TEACHER" --teacher-words 2 --teacher-sentences 2.5 --set teacher.begin=0.6
     --set "teacher.cache=$work/teacher" --set teacher.predict=false --set optimizer.clip_norm=20
@@ -34,8 +33,7 @@ train_model ${train_options[@]+"${train_options[@]}"}
 echo "== context layer and compact storage: $work/en-small"
 if [ ! -e "$work/en-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/en-small/config.json" ]; then
   rm -rf "$work/en-small"
-  $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --storage compact --output "$work/en-small" \
-    ${fuse_options[@]+"${fuse_options[@]}"}
+  $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --storage compact --output "$work/en-small"
 fi
 
 echo "== perplexity on $validation"

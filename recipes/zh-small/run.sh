@@ -12,7 +12,7 @@
 # The last step needs the package opencc (pip install opencc).
 # Environment: VOCABULARY_SIZE, VECTOR_DIM, SETTINGS (a TOML file), TRAIN_OPTIONS (more options of elmo train), ELMO
 # (the command; with several processes TRAIN="torchrun --nproc-per-node 2 -m elmo train"), PYTHON (the interpreter that
-# has opencc).
+# has elmo and opencc).
 here=$(dirname "$0")
 source "$here/../steps.sh"
 vocabulary_size=${VOCABULARY_SIZE:-12000}
@@ -25,8 +25,19 @@ train_model
 echo "== context layer and compact storage: $work/zh-small"
 if [ ! -e "$work/zh-small/config.json" ] || [ "$work/run/checkpoints" -nt "$work/zh-small" ]; then
   rm -rf "$work/zh-small"
-  $elmo fuse "$work/run" "$work/corpus" --vectors "$work/vectors.txt" --words "$vocabulary_size" \
-    --window 24 --focus 3 --share 1.5 --frequency 3e-4 --storage compact --output "$work/zh-small"
+  # As for the included model; elmo fuse has no option for the decay with distance, which characters do not need.
+  ${PYTHON:-python} - "$work" "$vocabulary_size" << 'END'
+import sys
+
+import elmo
+
+work, num_words = sys.argv[1], int(sys.argv[2])
+fused = elmo.fuse(
+    elmo.Elmo.from_pretrained(f"{work}/run"), f"{work}/corpus", vectors=f"{work}/vectors.txt", num_words=num_words,
+    window=24, focus=3, decay=0, share=1, frequency=3e-4,
+)
+fused.save_pretrained(f"{work}/zh-small", storage="compact")
+END
 fi
 
 echo "== sentence head"
