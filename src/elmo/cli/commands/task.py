@@ -293,10 +293,8 @@ def predict(
             for example, prediction in predicted:
                 write(f"{to_json(opened.to_json(example, prediction))}\n")
             return
-        write(reader.begin())
-        for example, prediction in predicted:
-            write(reader.write(example, prediction))
-        write(reader.end())
+        for written in reader.write(predicted):
+            write(written)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ tag. Other lines (comments, -DOCSTART-, ranges and empty nodes of CoNLL-U) are k
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias
 
@@ -63,22 +63,17 @@ class ConllReader(Reader):
         else:
             self._rest = block
 
-    def write(self, example: TaggedSentence, prediction: Any) -> str:
-        """Return the lines of the sentence with the predicted tags in their column."""
-        tags = iter(prediction.tags)
-        written = []
-        for line, cells in example.record:
-            if cells is None:
-                written.append(line)
-                continue
-            cells = list(cells)
-            cells[self._tag : self._tag + 1] = [next(tags)]
-            written.append(("\t" if self._has_tabs else " ").join(cells))
-        return "\n".join(written) + "\n\n"
-
-    def end(self) -> str:
-        """Return the lines after the last sentence."""
-        return "".join(line + "\n" for line, _ in self._rest)
+    def write(self, predicted: Iterable[tuple[TaggedSentence, Any]]) -> Iterator[str]:
+        """Yield all lines, with the predicted tags in their column."""
+        separator = "\t" if self._has_tabs else " "
+        for example, prediction in predicted:
+            tags = iter(prediction.tags)
+            for line, cells in example.record:
+                if cells is not None:
+                    line = separator.join([*cells[: self._tag], next(tags), *cells[self._tag + 1 :]])
+                yield f"{line}\n"
+            yield "\n"
+        yield from (f"{line}\n" for line, _ in self._rest)
 
     def _sentence(self, block: _Block, first: int) -> TaggedSentence:
         rows = [cells for _, cells in block if cells is not None]

@@ -4,7 +4,7 @@ import glob
 import json
 import re
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -30,9 +30,11 @@ class TreeReader(Reader):
                 words, phrases = self._parse(line.strip())
                 yield LabelledText(words, phrases[-1][1], tuple(phrases), place=self.lines.place(), record=line.strip())
 
-    def write(self, example: LabelledText, prediction: Any) -> str:
-        """Return the tree with the predicted label at its root."""
-        return re.sub(r"^\(\s*[^\s()]+", lambda _: f"({prediction.label}", example.record) + "\n"
+    def write(self, predicted: Iterable[tuple[LabelledText, Any]]) -> Iterator[str]:
+        """Yield the trees with the predicted labels at their roots."""
+        for example, prediction in predicted:
+            _, rest = re.split(r"^\(\s*[^\s()]+", example.record)
+            yield f"({prediction.label}{rest}\n"
 
     def _parse(self, line: str) -> tuple[tuple[str, ...], list[tuple[Span, str]]]:
         """Return the words of a tree and the span and label of each phrase, the whole text last."""
@@ -67,10 +69,11 @@ class SemevalReader(Reader):
         if block:
             yield self._example(block, self.lines.number - len(block) + 1)
 
-    def write(self, example: MarkedPair, prediction: Any) -> str:
-        """Return the lines of the example with the predicted relation."""
-        sentence, *rest = example.record
-        return "\n".join([sentence, prediction.label, *rest[1:]]) + "\n\n"
+    def write(self, predicted: Iterable[tuple[MarkedPair, Any]]) -> Iterator[str]:
+        """Yield the lines of the examples with the predicted relations."""
+        for example, prediction in predicted:
+            sentence, *rest = example.record
+            yield "\n".join([sentence, prediction.label, *rest[1:]]) + "\n\n"
 
     def _example(self, block: list[str], first: int) -> MarkedPair:
         place = Place(self.lines.name, first)
@@ -108,17 +111,14 @@ class SquadReader(Reader):
                     )
                     self._place = replace(self._place, line=self._place.line + 1)
 
-    def write(self, example: Question, prediction: Any) -> str:
-        """Set the answer to the question; `end` writes the whole file."""
-        qa = example.record
-        qa["answers"] = [{"text": prediction.text, "answer_start": prediction.start}] if prediction.text else []
-        if "is_impossible" in qa:
-            qa["is_impossible"] = not qa["answers"]
-        return ""
-
-    def end(self) -> str:
-        """Return the file as it was read, with the predicted answers."""
-        return json.dumps(self._data, ensure_ascii=False) + "\n"
+    def write(self, predicted: Iterable[tuple[Question, Any]]) -> Iterator[str]:
+        """Yield the whole file, with the predicted answers."""
+        for example, prediction in predicted:
+            qa = example.record
+            qa["answers"] = [{"text": prediction.text, "answer_start": prediction.start}] if prediction.text else []
+            if "is_impossible" in qa:
+                qa["is_impossible"] = not qa["answers"]
+        yield json.dumps(self._data, ensure_ascii=False) + "\n"
 
     def _answers(self, qa: dict[str, Any]) -> list[tuple[str, int | None]]:
         if not qa.get("answers") and (qa.get("is_impossible") is True or not self.labelled):
@@ -159,10 +159,11 @@ class WsdReader(Reader):
         except ElementTree.ParseError as error:
             raise self.lines.fail(f"not well-formed XML ({error}).") from error
 
-    def write(self, example: SenseSentence, prediction: Any) -> str:
-        """Return one line per target: its id and the predicted key, or the id alone if there is none."""
-        pairs = zip(example.targets, prediction.keys, strict=True)
-        return "".join(f"{target.id} {key or ''}".strip() + "\n" for target, key in pairs)
+    def write(self, predicted: Iterable[tuple[SenseSentence, Any]]) -> Iterator[str]:
+        """Yield one line per target: its id and the predicted key, or the id alone if there is none."""
+        for example, prediction in predicted:
+            for target, key in zip(example.targets, prediction.keys, strict=True):
+                yield f"{target.id} {key or ''}".strip() + "\n"
 
     def _sentence(self, element: ElementTree.Element, place: Place) -> SenseSentence:
         words: list[str] = []

@@ -4,12 +4,11 @@ The content of a line depends on the task family: a sentence (tagging, classific
 or ||| (pairs; a question and its passage) or a sentence with <e1> and <e2> (relations).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from elmo.tasks.examples import Question, SentencePair, TaggedSentence, build_example
-from elmo.tasks.readers.reader import Lines, Reader
-from elmo.tasks.settings import ReadSettings
+from elmo.tasks.readers.reader import Reader
 
 PAIR_SEPARATORS = ("\t", "|||")
 # The expected content of a line with two texts, and a sample line.
@@ -20,28 +19,22 @@ _TEXT_PAIRS = {
 
 
 class PlainTextReader(Reader):
-    """Reads unlabelled plain text; `write` and `end` reproduce its blank lines, so that output matches input."""
-
-    def __init__(self, lines: Lines, family: str, settings: ReadSettings, *, labelled: bool) -> None:
-        super().__init__(lines, family, settings, labelled=labelled)
-        self._last_line_number: int = 0  # of the last example written
+    """Reads unlabelled plain text; `write` reproduces its blank lines, so that output matches input."""
 
     def __iter__(self) -> Iterator[Any]:
         for line in filter(None, map(str.strip, self.lines)):
             item = self._read_text_pair(line, *_TEXT_PAIRS[self.family]) if self.family in _TEXT_PAIRS else line
             yield build_example(self.family, item, self.tokenizer, place=self.lines.place(), record=line)
 
-    def write(self, example: Any, prediction: Any) -> str:
-        """Return the rows of an example, tab-separated; an empty line follows a tagged sentence."""
-        line_number: int = example.place.line
-        rows = "\n" * (line_number - self._last_line_number - 1)
-        self._last_line_number = line_number
-        rows += "".join("\t".join(cells) + "\n" for cells in _prediction_rows(example, prediction))
-        return rows + "\n" if isinstance(example, TaggedSentence) else rows
-
-    def end(self) -> str:
-        """Return the blank lines after the last example."""
-        return "\n" * (self.lines.number - self._last_line_number)
+    def write(self, predicted: Iterable[tuple[Any, Any]]) -> Iterator[str]:
+        """Yield the rows of the examples, tab-separated; an empty line follows a tagged sentence."""
+        num_written = 0  # lines of the input
+        for example, prediction in predicted:
+            yield "\n" * (example.place.line - num_written - 1)
+            num_written = example.place.line
+            yield from ("\t".join(cells) + "\n" for cells in _prediction_rows(example, prediction))
+            yield "\n" if isinstance(example, TaggedSentence) else ""
+        yield "\n" * (self.lines.number - num_written)
 
     def _read_text_pair(self, line: str, description: str, sample: str) -> list[str]:
         texts = _split_text_pair(line)

@@ -3,7 +3,7 @@
 import io
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -97,14 +97,6 @@ class Reader(ABC):
     @abstractmethod
     def __iter__(self) -> Iterator[Any]: ...
 
-    def begin(self) -> str:
-        """Return the text before the first example of an output in this format."""
-        return ""
-
     @abstractmethod
-    def write(self, example: Any, prediction: Any) -> str:
-        """Format an example of this reader as text, with the prediction in place of its target."""
-
-    def end(self) -> str:
-        """Return the text after the last example."""
-        return ""
+    def write(self, predicted: Iterable[tuple[Any, Any]]) -> Iterator[str]:
+        """Yield the input as text, given its examples with their predictions, which replace the targets."""

@@ -32,7 +32,7 @@ class Table:
     def __init__(self, source: Lines | Records, family: str, settings: ReadSettings) -> None:
         self.name, self.format = source.name, settings.format
         self.has_header = settings.header
-        self._delimiter, self._num_written = "\t", 0
+        self._delimiter = "\t"
         rows: Iterator[Record]
         if isinstance(source, Records):
             self.format = "json"
@@ -68,24 +68,21 @@ class Table:
         is_number = name.isdecimal() and not self.is_json and 1 <= int(name) <= len(self.names)
         return self.names[int(name) - 1] if is_number else None
 
-    def begin(self) -> str:
-        """Return the header or an opening bracket, after the columns of predictions have been added."""
-        if self.format == "json":
-            return "[\n"
-        return self._format(self.names) if self.has_header and self.format != "trec" else ""
-
-    def write(self, record: Record, changes: dict[str, Any]) -> str:
-        """Format a row with some fields changed; new fields come last."""
-        fields = {**record.fields, **changes}
-        if not self.is_json:
-            return self._format([str(fields.get(name, "")) for name in self.names])
-        self._num_written += 1
-        text = json.dumps(fields, ensure_ascii=False)
-        return text + "\n" if self.format == "jsonl" else text if self._num_written == 1 else ",\n" + text
-
-    def end(self) -> str:
-        """Return the closing bracket of an array."""
-        return "\n]\n" if self.format == "json" else ""
+    def write(self, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
+        """Yield the table with these rows as text."""
+        if self.is_json:
+            texts = (json.dumps(row, ensure_ascii=False) for row in rows)
+            if self.format == "jsonl":
+                yield from (f"{text}\n" for text in texts)
+            else:
+                yield f"[\n{next(texts)}"
+                yield from (f",\n{text}" for text in texts)
+                yield "\n]\n"
+            return
+        if self.has_header and self.format != "trec":
+            yield self._format(self.names)
+        for row in rows:
+            yield self._format([str(row.get(name, "")) for name in self.names])
 
     def _format(self, cells: list[str]) -> str:
         if self.format == "trec":
@@ -175,28 +172,24 @@ class TableReader(Reader):
     def __iter__(self) -> Iterator[Any]:
         return map(self._example, self.table)
 
-    def begin(self) -> str:
-        """Return the header, with the target's column even if the input had none."""
-        self._target = self._target or TARGETS[self.family]
-        if self._target not in self.table.names and not self.table.is_json:
-            self.table.names.append(self._target)
-        return self.table.begin()
+    def write(self, predicted: Iterable[tuple[Any, Any]]) -> Iterator[str]:
+        """Yield the table with the predicted targets, in a new column if the input had none."""
+        column = self._target or TARGETS[self.family]
+        if column not in self.table.names:
+            self.table.names.append(column)
+        return self.table.write(self._fields(example, prediction, column) for example, prediction in predicted)
 
-    def write(self, example: Any, prediction: Any) -> str:
-        """Return the row with the predicted target and, for an answer, its start."""
-        assert self._target is not None
-        target = _format_target(prediction, is_json=self.table.is_json)
-        if isinstance(example.record.fields.get(self._target), dict):  # answers as in SQuAD on the Hugging Face Hub
+    def _fields(self, example: Any, prediction: Any, column: str) -> dict[str, Any]:
+        """Return the fields of a row with the predicted target and, for an answer, its start."""
+        fields = dict(example.record.fields)
+        if isinstance(fields.get(column), dict):  # answers as in SQuAD on the Hugging Face Hub
             has_answer = bool(prediction.text)
-            target = {"text": [prediction.text] * has_answer, "answer_start": [prediction.start] * has_answer}
-        changes: dict[str, Any] = {self._target: target}
+            fields[column] = {"text": [prediction.text] * has_answer, "answer_start": [prediction.start] * has_answer}
+        else:
+            fields[column] = _format_target(prediction, is_json=self.table.is_json)
         if "start" in self.columns:
-            changes[self.columns["start"]] = prediction.start
-        return self.table.write(example.record, changes)
-
-    def end(self) -> str:
-        """Return the text after the last row."""
-        return self.table.end()
+            fields[self.columns["start"]] = prediction.start
+        return fields
 
     def _fail(self, record: Record, fault: str) -> InputError:
         return InputError(f"{self.table.place(record)}: {fault}")
