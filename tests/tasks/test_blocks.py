@@ -48,7 +48,7 @@ def make_encoder(model, **changes):
     def layers_of(sentence):
         return model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2).reshape(len(sentence), 3 * model.dim)
 
-    inputs = blocks.NetworkInputs(words, blocks.BilmShape(3, model.dim), layers_of)
+    inputs = blocks.NetworkInputs(words, blocks.BilmReference(None, "", 3, model.dim), layers_of)
     return blocks.Encoder(inputs, blocks.WordFeatures(settings.words, words, None), mixes, settings).eval()
 
 

@@ -1,7 +1,6 @@
 """The linear classifier on pooled vectors and TF-IDF: few labels, long texts, and the choice between networks."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,12 +8,11 @@ import torch
 
 from elmo.tasks import describe, load
 from elmo.tasks.examples import LabelledText
-from elmo.tasks.families import choose_family
-from elmo.tasks.families.blocks import BilmShape, NetworkInputs, Vocabularies, WordList
+from elmo.tasks.families.blocks import BilmReference, NetworkInputs, Vocabularies, WordList
 from elmo.tasks.families.pooled import PooledClassifier, choose_ngrams
 from elmo.tasks.fit import decayed_rate, limit_threads
-from elmo.tasks.settings import make_settings
-from elmo.tasks.shared_inputs import SharedInputs
+from elmo.tasks.settings import ReadSettings, TaskInputs, make_settings
+from elmo.tasks.shared_inputs import SharedInputs, Splits
 from elmo.tasks.training import choose_networks, train_task
 from tests.tasks.toys import small, watching
 
@@ -22,7 +20,7 @@ from tests.tasks.toys import small, watching
 def fit(examples, layers=None):
     """Fit the classifier on examples whose pooled layers are given; return it with its held-out predictions."""
     words = Vocabularies(choose_ngrams([example.words for example in examples]), WordList())
-    shape = None if layers is None else BilmShape(1, len(next(iter(layers.values()))))
+    shape = None if layers is None else BilmReference(None, "", 1, len(next(iter(layers.values()))))
     layers_of = None if layers is None else lambda words: np.asarray(layers[words], dtype=np.float16)[None]
     labels = {"labels": sorted({example.label for example in examples})}
     network = PooledClassifier(labels, NetworkInputs(words, shape, layers_of))
@@ -92,7 +90,8 @@ def test_without_a_dev_file_few_examples_are_all_learned_from_and_the_score_is_u
 def test_long_or_few_texts_are_pooled_and_many_short_ones_compared():
     def choose(num, length, **changes):
         example = LabelledText(("word",) * length, "a")
-        shared = SimpleNamespace(splits=SimpleNamespace(train=[example] * num), family=choose_family("classification"))
+        shared = SharedInputs(TaskInputs("classification", "texts.csv"))
+        shared.splits = Splits([example] * num, [], [], ReadSettings())
         return choose_networks(shared, make_settings("classification", changes))
 
     assert choose(2000, 300) == choose(100, 10) == ["pooled"]

@@ -12,9 +12,9 @@ import pytest
 
 from elmo import CheckpointError, ConfigError, Elmo, InputError
 from elmo.tasks import load
-from elmo.tasks.fit import FitState, TaskReport
+from elmo.tasks.fit import FitState
 from elmo.tasks.settings import FitSettings, TaskInputs, make_settings
-from elmo.tasks.shared_inputs import SharedInputs, read_splits
+from elmo.tasks.shared_inputs import SharedInputs
 from elmo.tasks.training import SCORES_FILE, TRAINING, read_run, start, train_task
 from tests.conftest import TINY_CONFIG
 from tests.tasks.toys import small, watching, write_toy
@@ -205,7 +205,7 @@ def test_pretrained_words_without_a_file_are_refused(toy_inputs, tmp_path):
 
 def test_dev_examples_are_taken_from_training_alike_for_every_seed_and_fraction(toy_inputs):
     path = toy_inputs("tagging").train
-    splits = read_splits(TaskInputs("tagging", path), TaskReport())
+    splits = SharedInputs(TaskInputs("tagging", path)).splits
     choices = [small("tagging", fit__seed=seed, fit__fraction=part).fit for seed, part in ((0, 1.0), (1, 0.5))]
     drawn = [splits.draw(choice) for choice in choices]
     assert drawn[0][1] == drawn[1][1] and len(drawn[0][1]) == 6
@@ -234,7 +234,7 @@ def test_settings_that_make_no_sense_are_refused(changes, message):
 def test_gamma_is_initialized_by_the_spread_of_the_layers(train_toy, toy_inputs, bilm_folder, layers):
     still = {"fit__learning_rate": 1e-12, "fit__num_epochs": 1, "elmo__layers": layers}
     _, result = train_toy("tagging", **still)
-    examples = read_splits(toy_inputs("tagging"), TaskReport()).train
+    examples = SharedInputs(toy_inputs("tagging")).splits.train
     kind = {"learned": "average", "top": "top", "concat": "concat"}[layers]
     vectors = np.concatenate(
         Elmo.from_pretrained(bilm_folder).embed([list(each.words) for each in examples], layers=kind)

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from elmo.errors import InputError
-from elmo.layer import ElmoLayer
 from elmo.progress import StatusBar, describe
 from elmo.tasks.families.network import TaskNetwork
 from elmo.tasks.settings import FitSettings, TaskSettings
@@ -26,6 +25,7 @@ RATE_CUT = 0.5  # the learning rate is multiplied by this when half the patience
 # Without decay, the best epoch comes after about USUAL_EPOCHS; decay over fewer epochs starts at a higher rate.
 USUAL_EPOCHS, MAX_PEAK = 15, 3.0
 CLIP_NORM = 5.0
+BILM_PREFIX = "encoder.elmo.bilm."  # of the names of a tuned biLM's weights
 _POOLED_BATCHES = 50  # number of batches whose examples are sorted by length together
 
 
@@ -133,7 +133,6 @@ def fit(
         state.record_epoch(None, scores, network.metric, settings.fit)
         state.best_weights = state.weights = _copy_weights(network)
         return
-    lengths = [network.num_words(example) for example in train]
     optimizer = _make_optimizer(network, settings)
     if state.epoch:
         network.load_state_dict(state.weights)
@@ -143,7 +142,7 @@ def fit(
         state.epoch += 1
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed * 1_000_003 + state.epoch)
-            loss = _train_epoch(network, settings, state, train, lengths, optimizer, report)
+            loss = _train_epoch(network, settings, state, train, optimizer, report)
         state.record_epoch(loss, network.evaluate(dev), network.metric, settings.fit)
         state.weights = _copy_weights(network)
         if state.best_epoch == state.epoch:
@@ -159,13 +158,13 @@ def _train_epoch(
     settings: TaskSettings,
     state: FitState,
     train: Sequence[Any],
-    lengths: Sequence[int],
     optimizer: torch.optim.Optimizer,
     report: TaskReport,
 ) -> float:
     fit = settings.fit
     network.train()
     rng = random.Random(f"{fit.seed} {state.epoch}")
+    lengths = [network.num_words(example) for example in train]
     batches: list[list[int]] = []
     while len(batches) < fit.min_batches:
         batches += _length_batches(lengths, fit.batch_size, rng)
@@ -216,16 +215,13 @@ def _length_batches(lengths: Sequence[int], batch_size: int, rng: random.Random)
 
 
 def _make_optimizer(network: TaskNetwork, settings: TaskSettings) -> torch.optim.Optimizer:
-    rate = settings.fit.learning_rate
-    tuned = network.elmo.bilm if isinstance(network.elmo, ElmoLayer) else None
-    bilm = set() if tuned is None else set(tuned.parameters())
-    task_parameters = [p for p in network.parameters() if p.requires_grad and p not in bilm]
-    groups: list[dict[str, Any]] = [{"params": task_parameters, "lr": rate, "full_rate": rate}]
-    if bilm:
-        # In module order, so that a saved optimizer state can be loaded. The network does not include the softmax.
-        rate = settings.elmo.learning_rate
-        groups.append({"params": [p for p in network.parameters() if p in bilm], "lr": rate, "full_rate": rate})
-    return torch.optim.Adam(groups)
+    of_task: list[Tensor] = []
+    of_bilm: list[Tensor] = []
+    for name, parameter in network.named_parameters():
+        if parameter.requires_grad:
+            (of_bilm if name.startswith(BILM_PREFIX) else of_task).append(parameter)
+    rates = (of_task, settings.fit.learning_rate), (of_bilm, settings.elmo.learning_rate)
+    return torch.optim.Adam([{"params": params, "lr": rate, "full_rate": rate} for params, rate in rates if params])
 
 
 def _copy_weights(network: torch.nn.Module) -> Weights:

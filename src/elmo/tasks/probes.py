@@ -369,7 +369,9 @@ def train_linear_probe(train: Labelled, test: Labelled, seed: int, all_vectors: 
     # A label that is not in the training data cannot be predicted; it counts as an error.
     gold = torch.tensor([ids.get(label, -1) for label in test[1]])
     with torch.no_grad():
-        predicted = [probe(batch.float()).argmax(dim=-1) for batch in torch.from_numpy(test[0]).split(_BATCH_SIZE)]
+        predicted = [
+            probe(batch.float()).argmax(dim=-1) for batch in torch.split(torch.from_numpy(test[0]), _BATCH_SIZE)
+        ]
     accuracy = 100 * (torch.cat(predicted) == gold[:, None]).double().mean(dim=0)
     return LinearScores(accuracy.numpy(), probe.mix.detach().softmax(dim=0).tolist())
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from elmo.errors import InputError
 from elmo.model import Elmo
+from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
 from elmo.tasks.families.blocks import WordList, read_pretrained
 from elmo.tasks.families.network import TaskNetwork
@@ -45,34 +46,13 @@ class Splits:
                 raise InputError("One training example is too few to hold out dev examples; give a dev file.")
             order = list(range(len(train)))
             random.Random(_DEV_SEED).shuffle(order)
-            num_held_out = max(len(train) * DEV_FRACTION, min(MIN_DEV, len(train) / 4))
-            held_out = set(order[: min(len(train) - 1, max(1, round(num_held_out)))])
-            dev = [train[number] for number in sorted(held_out)]
-            train = [example for number, example in enumerate(train) if number not in held_out]
+            num_dev = max(1, round(max(len(train) * DEV_FRACTION, min(MIN_DEV, len(train) / 4))))
+            dev, train = ([train[number] for number in sorted(side)] for side in (order[:num_dev], order[num_dev:]))
         if settings.fraction < 1:
+            numbers = range(len(train))
             num_kept = max(1, round(len(train) * settings.fraction))
-            train = [
-                train[number] for number in sorted(random.Random(settings.seed).sample(range(len(train)), num_kept))
-            ]
+            train = [train[number] for number in sorted(random.Random(settings.seed).sample(numbers, num_kept))]
         return train, dev
-
-
-def read_splits(inputs: TaskInputs, report: TaskReport) -> Splits:
-    """Read the files of a task, dev and test like the training file, and report the columns chosen."""
-    family, read = inputs.family, inputs.options.read
-    train, detected = read_examples(inputs.train, family, read)
-    if detected.columns and detected.columns != dict(read.columns) and isinstance(inputs.train, str):
-        listed = ", ".join(f"{role}={name}" for role, name in detected.columns.items())
-        target = f", whose target is a {detected.pair_target}" if family == "pairs" else ""
-        report.say(
-            f"{inputs.train} is read as {detected.format} with columns {listed}{target}; change that with "
-            "--text-column, --label-column or --column."
-        )
-    dev, test = (
-        [] if source is None else read_examples(source, family, read, trained=detected)[0]
-        for source in (inputs.dev, inputs.test)
-    )
-    return Splits(train, dev, test, detected)
 
 
 class SharedInputs:
@@ -87,8 +67,25 @@ class SharedInputs:
 
     @cached_property
     def splits(self) -> Splits:
-        """The examples of all files."""
-        return read_splits(self.inputs, self.report)
+        """The examples of all files; dev and test are read like the training file."""
+        source, family, read = self.inputs.train, self.inputs.family, self.inputs.options.read
+        train, detected = read_examples(source, family, read)
+        if detected.columns and detected.columns != dict(read.columns) and isinstance(source, str):
+            listed = ", ".join(f"{role}={name}" for role, name in detected.columns.items())
+            target = f", whose target is a {detected.pair_target}" if family == "pairs" else ""
+            self.report.say(
+                f"{source} is read as {detected.format} with columns {listed}{target}; change that with "
+                "--text-column, --label-column or --column."
+            )
+        dev, test = (
+            [] if source is None else read_examples(source, family, read, trained=detected)[0]
+            for source in (self.inputs.dev, self.inputs.test)
+        )
+        return Splits(train, dev, test, detected)
+
+    def texts(self, examples: Iterable[Any]) -> list[Words]:
+        """Return the sentences of examples that a biLM encodes."""
+        return [text for example in examples for text in self.family.texts(example)]
 
     @cached_property
     def first_senses(self) -> dict[str, str]:
@@ -120,8 +117,7 @@ class SharedInputs:
         if path is None:
             raise InputError("words.kinds has 'pretrained', but there is no file; give --word-vectors FILE.")
         if num_kept not in self._pretrained:
-            examples = [*self.splits.train, *self.splits.dev, *self.splits.test]
-            texts = (text for example in examples for text in self.family.texts(example))
+            texts = self.texts([*self.splits.train, *self.splits.dev, *self.splits.test])
             self._pretrained[num_kept] = read_pretrained(Path(path), texts, num_kept=num_kept)
         return self._pretrained[num_kept]
 
@@ -130,6 +126,5 @@ class SharedInputs:
         if pooled not in self._stores:
             cache = self.inputs.options.cache_folder
             self._stores[pooled] = LayerStore(self.frozen, None if cache is None else Path(cache), pooled=pooled)
-        texts = (text for example in examples for text in self.family.texts(example))
-        self._stores[pooled].add(texts, self.report.on_words)
+        self._stores[pooled].add(self.texts(examples), self.report.on_words)
         return self._stores[pooled]

@@ -26,7 +26,7 @@ from elmo.model import Elmo
 from elmo.tasks.examples import Words
 from elmo.tasks.families import choose_family
 from elmo.tasks.families.blocks import (
-    BilmShape,
+    BilmReference,
     Encoder,
     NetworkInputs,
     Vocabularies,
@@ -35,7 +35,7 @@ from elmo.tasks.families.blocks import (
 )
 from elmo.tasks.families.network import Labels, TaskNetwork
 from elmo.tasks.families.pooled import PooledClassifier
-from elmo.tasks.fit import limit_threads
+from elmo.tasks.fit import BILM_PREFIX, limit_threads
 from elmo.tasks.layer_store import Values, compute_layers
 from elmo.tasks.predict import TrainedTask
 from elmo.tasks.settings import ReadSettings, TaskSettings
@@ -44,26 +44,7 @@ from elmo.text.tokenize import Word
 SCORES_FILE = "scores.json"
 TASK_FILE, WORDS_FILE, WEIGHTS_FILE, BILM_FOLDER = "task.json", "words.json", "weights.safetensors", "bilm"
 FORMAT_VERSION = 1
-BILM_PREFIX, PRETRAINED_WEIGHT = "encoder.elmo.bilm.", "encoder.words.pretrained.weight"
-
-
-@dataclass(frozen=True)
-class BilmReference:
-    """The biLM that a task was trained with: its source, its fingerprints and its shape."""
-
-    source: str | None  # None: the default model
-    hash: str
-    num_layers: int
-    dim: int
-    is_carried: bool = False
-    precision: str = "float32"
-    context_dim: int = 0  # of the context layer, if the task uses it
-    context_hash: str | None = None
-
-    @property
-    def shape(self) -> BilmShape:
-        """The number of layers and their dimensions."""
-        return BilmShape(self.num_layers, self.dim, self.context_dim)
+PRETRAINED_WEIGHT = "encoder.words.pretrained.weight"
 
 
 @dataclass(frozen=True)
@@ -94,25 +75,20 @@ def build_network(
     """Build a network with random weights; `tuned` is a model to fine-tune, `pretrained` holds word vectors."""
     if settings.network.kind == "pooled":
         return PooledClassifier(labels, inputs)
+    num_mixes = 2 if settings.elmo.where == "both" else 1
+    mixing: dict[str, Any] = {"num_mixes": num_mixes, "dropout": settings.elmo.dropout, "layers": settings.elmo.layers}
 
     def make_encoder(extra_dim: int) -> Encoder:
-        features = WordFeatures(settings.words, inputs.words, pretrained)
-        return Encoder(inputs, features, _build_elmo(settings, inputs.bilm, tuned), settings, extra_dim=extra_dim)
+        words = WordFeatures(settings.words, inputs.words, pretrained)
+        elmo: LayerMixes | ElmoLayer | None = None
+        if tuned is not None:
+            elmo = ElmoLayer(tuned, tune_bilm=True, **mixing)
+        elif inputs.bilm is not None:
+            elmo = LayerMixes(inputs.bilm.num_layers, inputs.bilm.dim, **mixing)
+        return Encoder(inputs, words, elmo, settings, extra_dim=extra_dim)
 
     network: TaskNetwork = choose_family(family)(make_encoder, labels, settings)
     return network
-
-
-def _build_elmo(settings: TaskSettings, bilm: BilmShape | None, tuned: Elmo | None) -> LayerMixes | ElmoLayer | None:
-    elmo = settings.elmo
-    if elmo.where == "none":
-        return None
-    num_mixes = 2 if elmo.where == "both" else 1
-    if elmo.tune:
-        assert tuned is not None
-        return ElmoLayer(tuned, num_mixes=num_mixes, dropout=elmo.dropout, layers=elmo.layers, tune_bilm=True)
-    assert bilm is not None
-    return LayerMixes(bilm.num_layers, bilm.dim, num_mixes=num_mixes, dropout=elmo.dropout, layers=elmo.layers)
 
 
 def write_task(folder: Path, description: TaskDescription, words: Vocabularies, weights: dict[str, Tensor]) -> None:
@@ -251,8 +227,7 @@ def load_task(
             )
     is_frozen = model is not None and not settings.elmo.tune
     layers: dict[Words, Values] = {}  # of the sentences encoded last
-    shape = None if reference is None else reference.shape
-    inputs = NetworkInputs(words, shape, layers.__getitem__ if is_frozen else None)
+    inputs = NetworkInputs(words, reference, layers.__getitem__ if is_frozen else None)
     try:
         network = build_network(
             description.family, settings, description.labels, inputs,

@@ -30,18 +30,16 @@ from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.tasks.families.blocks import BilmShape, NetworkInputs, Vocabularies, WordList, choose_words
+from elmo.tasks.families.blocks import BilmReference, NetworkInputs, Vocabularies, WordList, choose_words
 from elmo.tasks.families.network import Labels
 from elmo.tasks.families.pooled import choose_ngrams
-from elmo.tasks.fit import FitState, TaskReport, fit, limit_threads
+from elmo.tasks.fit import BILM_PREFIX, FitState, TaskReport, fit, limit_threads
 from elmo.tasks.readers.records import Data, absolute_path, list_files, store_records, to_source
 from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
 from elmo.tasks.shared_inputs import SharedInputs, Splits
 from elmo.tasks.task import (
     BILM_FOLDER,
-    BILM_PREFIX,
     SCORES_FILE,
-    BilmReference,
     Task,
     TaskDescription,
     build_network,
@@ -207,7 +205,7 @@ def choose_networks(shared: SharedInputs, settings: TaskSettings) -> list[str]:
         return [kind]
     if settings.elmo.tune:
         return ["bilstm"]
-    num_words = sum(len(text) for example in train for text in shared.family.texts(example)) / len(train)
+    num_words = sum(map(len, shared.texts(train))) / len(train)
     has_phrases = any(example.phrases for example in train)
     num_train = len(train) * settings.fit.fraction
     if num_words > LONG_TEXT or (num_train <= FEW_EXAMPLES and not has_phrases):
@@ -233,22 +231,20 @@ class _Run:
         self._bilm = None if self._model is None else self._describe_bilm(self._model, is_pooled)
         self._bilm_hash = None if self._bilm is None else self._bilm.hash
         self.state = FitState(bilm_hash=self._bilm_hash)
-        shape = None if self._bilm is None else self._bilm.shape
         layers_of = None
-        if shape is not None and not is_tuned:
+        if self._bilm is not None and not is_tuned:
             examples = [*self._train, *self.dev, *shared.splits.test]
             layers_of = shared.embed_texts(examples, pooled=is_pooled).__getitem__
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed)
             network = build_network(
-                shared.inputs.family, settings, labels, NetworkInputs(self._words, shape, layers_of),
+                shared.inputs.family, settings, labels, NetworkInputs(self._words, self._bilm, layers_of),
                 tuned=self._model if is_tuned else None,
                 pretrained=None if vectors is None else torch.from_numpy(vectors),
             )  # fmt: skip
-        if layers_of is not None and shape is not None and network.mixes is not None:
-            texts = [text for example in self._train[:NUM_SPREAD_EXAMPLES] for text in family.texts(example) if text]
-            if texts:
-                _initialize_gamma(network.mixes, shape, [layers_of(text) for text in texts])
+        if layers_of is not None and self._bilm is not None and network.mixes is not None:
+            texts = filter(None, shared.texts(self._train[:NUM_SPREAD_EXAMPLES]))
+            _initialize_gamma(network.mixes, self._bilm.num_layers, [layers_of(text) for text in texts])
         self.network = network
         for split, name in ((self.dev, "dev"), (shared.splits.test, "test")):
             network.warn_of_unknown(split, name)
@@ -256,7 +252,7 @@ class _Run:
     def _choose_words(self, is_pooled: bool) -> tuple[Vocabularies, npt.NDArray[np.float32] | None]:
         learned, pretrained, vectors = WordList(), WordList(), None
         words = self._settings.words
-        texts = [text for example in self._train for text in self._shared.family.texts(example)]
+        texts = self._shared.texts(self._train)
         if is_pooled:
             return Vocabularies(choose_ngrams(texts) if words.kinds else learned, pretrained), None
         if "learned" in words.kinds:
@@ -360,14 +356,16 @@ def check_labels(splits: Splits, labels: Labels) -> None:
         )
 
 
-def _initialize_gamma(mixes: LayerMixes, shape: BilmShape, values: Sequence[npt.NDArray[Any]]) -> None:
-    """Initialize γ so that the mixed layers of sentences, (T, V) each, have the spread of typical word vectors.
+def _initialize_gamma(mixes: LayerMixes, num_layers: int, values: Sequence[npt.NDArray[Any]]) -> None:
+    """Initialize γ so that the mixed layers of sentences, (T, L·D) each, have the spread of typical word vectors.
 
     Models differ in the norm of their vectors, and a few epochs change γ only slightly.
     """
-    layers = np.concatenate(values)[:, : shape.num_layers * shape.dim].astype(np.float32)
+    if not values:
+        return
+    layers = np.concatenate(values).astype(np.float32)
     if mixes.layers != "concat":
-        layers = layers.reshape(-1, shape.num_layers, shape.dim)
+        layers = layers.reshape(len(layers), num_layers, -1)
         layers = layers[:, -1] if mixes.layers == "top" else layers.mean(axis=1)
     if (spread := float(layers.std(axis=0).mean())) > 0:
         for mix in mixes:

@@ -91,7 +91,7 @@ class WordFeatures(nn.Module):
             self.learned = nn.Embedding(len(words.learned), settings.dim, padding_idx=PADDING)
         self.pretrained: nn.Embedding | None = None
         if pretrained is not None:
-            self.pretrained = nn.Embedding(*pretrained.shape, padding_idx=PADDING)
+            self.pretrained = nn.Embedding(len(pretrained), pretrained.shape[1], padding_idx=PADDING)
             self.pretrained.weight.data.copy_(pretrained)
             self.pretrained.requires_grad_(False)
         self.characters = CharacterCnn(NUM_CHARACTER_FILTERS) if "characters" in settings.kinds else None
@@ -195,12 +195,17 @@ class _Linear(nn.Module):
 
 
 @dataclass(frozen=True)
-class BilmShape:
-    """The number of layers of a biLM, their dimension, and the dimension of its context layer, or 0 if unused."""
+class BilmReference:
+    """The biLM that a task was trained with: its source, its fingerprints and its shape."""
 
+    source: str | None  # None: the default model
+    hash: str
     num_layers: int
     dim: int
-    context_dim: int = 0
+    is_carried: bool = False
+    precision: str = "float32"
+    context_dim: int = 0  # of the context layer, if the task uses it
+    context_hash: str | None = None
 
     @property
     def num_values(self) -> int:
@@ -213,7 +218,7 @@ class NetworkInputs:
     """What a network knows about words: their vocabularies, and the layers of a frozen biLM."""
 
     words: Vocabularies
-    bilm: BilmShape | None = None
+    bilm: BilmReference | None = None
     layers_of: LayersOf | None = None  # the values of a sentence; None without a frozen biLM
 
     def stack_layers(self, sentences: Sequence[Words], length: int) -> Tensor:

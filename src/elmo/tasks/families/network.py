@@ -100,13 +100,11 @@ class TaskNetwork(nn.Module):
         """Return the prediction of each example, in order; batches have examples of similar length."""
         self.eval()
         order = sorted(range(len(examples)), key=lambda number: self.num_words(examples[number]))
-        predictions: list[Any] = [None] * len(examples)
+        predictions: dict[int, Any] = {}
         for start in range(0, len(order), _PREDICT_BATCH):
             batch = order[start : start + _PREDICT_BATCH]
-            results = self.predict_batch([examples[number] for number in batch])
-            for number, prediction in zip(batch, results, strict=True):
-                predictions[number] = prediction
-        return predictions
+            predictions.update(zip(batch, self.predict_batch([examples[number] for number in batch]), strict=True))
+        return [predictions[number] for number in range(len(examples))]
 
     def evaluate(self, examples: Sequence[Any]) -> dict[str, float]:
         """Return the scores of labelled examples."""
