@@ -64,7 +64,8 @@ def test_every_line_of_a_row_is_a_paragraph_split_into_sentences(tmp_path):
     path = write(tmp_path, "a.jsonl", json.dumps({"text": text}))
     sentences = ["One line", "goes on.", "Here Dr.", "Smith stays.", "The end."]
     assert [row.content for row in read(path, split="sentences")] == sentences
-    assert [sentence for sentence in cut_sentences(text, TextSettings()) if sentence] == sentences
+    (part,) = cut_rows(find_sources([str(path)], tmp_path), Columns(), 1)
+    assert [sentence for sentence in cut_sentences(part, TextSettings()) if sentence] == sentences
 
 
 def test_json_lines_of_texts_and_words(tmp_path):

@@ -194,7 +194,7 @@ def read_corpus(
         for source in sources:
             number = 0
             for chunk in cut_parts([source], settings, _CHUNK_BYTES):
-                for text in (text for piece in chunk.texts for text in cut_sentences(piece, settings)):
+                for text in cut_sentences(chunk, settings):
                     if offsets := tuple((word.start, word.end) for word in tokenizer(text)):
                         yield CorpusSentence(text, offsets, source.name, number)
                         number += 1

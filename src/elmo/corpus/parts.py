@@ -28,8 +28,9 @@ from elmo.corpus.prepared import (
     starts_name,
     tokens_name,
 )
+from elmo.corpus.rows import Part
 from elmo.corpus.settings import DEFAULT_VOCABULARY_SIZE, SPECIAL_WORDS, PrepareSettings, read_vocabulary
-from elmo.corpus.text import PartText, cut_sentences, cut_words
+from elmo.corpus.text import cut_words
 from elmo.errors import InputError
 from elmo.files.arrays import write_npy
 from elmo.files.durable import atomic_write
@@ -56,18 +57,16 @@ def part_folder(work: Path, number: int) -> Path:
     return work / f"part-{number:05d}"
 
 
-def write_part(part: PartText, settings: PrepareSettings, work: Path, identity: str) -> PartRecord:
+def write_part(part: Part, settings: PrepareSettings, work: Path, identity: str) -> PartRecord:
     """Tokenize a part and write its folder atomically. Runs in worker processes."""
     # Ids are assigned in order of appearance; this form runs at the speed of C.
     numbers: defaultdict[str, int] = defaultdict(count(1).__next__)
     ids = array("I")
     num_sentences = 0
-    for text in part.texts:
-        for sentence in cut_sentences(text, settings):
-            if words := cut_words(sentence, settings):
-                ids.append(BOS_ID)
-                ids.extend(map(numbers.__getitem__, words))
-                num_sentences += 1
+    for words in cut_words(part, settings):
+        ids.append(BOS_ID)
+        ids.extend(map(numbers.__getitem__, words))
+        num_sentences += 1
     record = PartRecord(identity, part.number, part.input_bytes, len(ids) - num_sentences, num_sentences)
 
     folder = part_folder(work, part.number)

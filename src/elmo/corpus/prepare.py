@@ -12,8 +12,9 @@ from elmo.config import Script
 from elmo.corpus import parts
 from elmo.corpus.parts import PartRecord
 from elmo.corpus.prepared import CORPUS, SHARDS, PreparedCorpus
+from elmo.corpus.rows import Part
 from elmo.corpus.settings import SHARD_BYTES, PrepareSettings, Split, read_vocabulary
-from elmo.corpus.text import PartText, cut_parts
+from elmo.corpus.text import cut_parts
 from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import InputFile, check_outside, open_inputs
@@ -86,16 +87,16 @@ def _write_parts(
     show_progress_bar: bool,
 ) -> list[PartRecord]:
     """Tokenize all text that no earlier run has tokenized; return the records of all parts in order."""
-    texts = cut_parts([file.source for file in inputs], settings, settings.shard_bytes)
+    all_parts = cut_parts([file.source for file in inputs], settings, settings.shard_bytes)
     finished = read_records(work.glob(f"part-*/{parts.RECORD}"), PartRecord, identity)
 
-    def compute(missing: Iterator[PartText], advance: Advance) -> Iterator[PartRecord]:
-        calls = ((parts.write_part, (text, settings, work, identity)) for text in missing)
+    def compute(missing: Iterator[Part], advance: Advance) -> Iterator[PartRecord]:
+        calls = ((parts.write_part, (part, settings, work, identity)) for part in missing)
         for record in Workers(num_workers).run(calls):
             advance(record.input_bytes, record.num_words)
             yield record
 
-    return run_parts(texts, finished, compute, inputs, work, show_progress_bar=show_progress_bar)
+    return run_parts(all_parts, finished, compute, inputs, work, show_progress_bar=show_progress_bar)
 
 
 def _write_corpus(

@@ -9,10 +9,10 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, NamedTuple, TypeAlias
 
 from elmo.corpus.settings import Split
 from elmo.errors import InputError
@@ -57,8 +57,7 @@ class Columns:
         return str(content), id_column if id_column in names else None
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One sentence: a text to be tokenized, or its words."""
 
     number: int  # of the line or row in the file, from 1
@@ -127,17 +126,14 @@ def cut_rows(
 @contextmanager
 def open_rows(source: Source, columns: Columns) -> Iterator[tuple[Rows, Callable[[], int]]]:
     """Yield the rows of one file, and a function that returns how many bytes of it have been read."""
-    if source.format == "parquet":
 
-        def choose(names: Collection[str]) -> list[str]:
-            return [name for name in (*_check_columns(source, names, columns), columns.spans) if name is not None]
+    def choose(names: Collection[str]) -> list[str]:
+        return [name for name in (*_check_columns(source, names, columns), columns.spans) if name is not None]
 
-        with open_parquet(source, choose) as (records, bytes_read):
-            yield _split_rows((_make_row(record, columns) for record in records), source, columns), bytes_read
-    else:
-        with open_stream(source) as (stream, bytes_read):
-            rows = _report_damage(source, _read_rows(stream, source, columns))
-            yield _split_rows(rows, source, columns), bytes_read
+    opened: AbstractContextManager[tuple[Any, Callable[[], int]]]
+    opened = open_parquet(source, choose) if source.format == "parquet" else open_stream(source)
+    with opened as (content, bytes_read):
+        yield _split_rows(_report_damage(source, _read_rows(content, source, columns)), source, columns), bytes_read
 
 
 def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
@@ -148,7 +144,7 @@ def _split_rows(rows: Rows, source: Source, columns: Columns) -> Rows:
     for row in rows:
         if columns.split == "sentences" and isinstance(row, Row) and isinstance(row.content, str):
             for sentence in split_paragraphs(row.content, columns.language):
-                yield replace(row, content=sentence)
+                yield row._replace(content=sentence)
         else:
             yield row
 
@@ -169,18 +165,20 @@ def _join_documents(rows: Rows) -> Rows:
             num_bytes += row.num_bytes
             continue
         if lines:
-            joined = replace(lines[0], content="\n".join(str(line.content) for line in lines))
+            joined = lines[0]._replace(content="\n".join(str(line.content) for line in lines))
             yield joined if num_bytes <= LONGEST_ROW_BYTES else too_long(joined.number, LONGEST_ROW_BYTES)
         lines, num_bytes = [], 0
         if isinstance(row, BrokenRow):
             yield row
 
 
-def _read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
-    """Return the rows of a stream of uncompressed bytes, of any format but Parquet."""
+def _read_rows(content: Any, source: Source, columns: Columns) -> Rows:
+    """Return the rows of the records of a Parquet file, or of a stream of uncompressed bytes."""
+    if source.format == "parquet":
+        return (_make_row(record, columns) for record in content)
     if source.format in ("csv", "tsv"):
-        return _read_separated(stream, source, columns)
-    lines = read_lines(stream, longest=LONGEST_ROW_BYTES)
+        return _read_separated(content, source, columns)
+    lines = read_lines(content, longest=LONGEST_ROW_BYTES)
     if source.format == "jsonl":
         return (_make_row(record, columns) for record in read_json_lines(lines))
     if source.format == "conllu":
@@ -190,7 +188,7 @@ def _read_rows(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
 
 def _report_damage(source: Source, rows: Rows) -> Rows:
     last = 0
-    with report_damage(source, lambda: f"after line {last:,}"):
+    with report_damage(source, lambda: f"after {source.unit} {last:,}"):
         for row in rows:
             last = row.number
             yield row

@@ -6,9 +6,8 @@ A row that cannot be read becomes a BrokenRow, so that each caller decides wheth
 import csv
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from typing import Any, TypeAlias
 
 from elmo.extras import require
@@ -94,25 +93,23 @@ def open_parquet(
 
     `choose` takes the names of all columns and returns those to read.
     """
-    require("pyarrow", "data", source.name)
-    parquet = import_module("pyarrow.parquet")
+    parquet = require("pyarrow.parquet", "data", source.name)
     num_read = 0
 
     def read(columns: list[str]) -> Records:
         nonlocal num_read
-        with report_damage(source, lambda: f"after row {num_read:,}"):
-            for batch in table.iter_batches(_PARQUET_ROWS_AT_ONCE, columns=columns, use_threads=False):
-                for position in range(batch.num_rows):
-                    num_read += 1
-                    try:
-                        fields = {name: batch.column(name)[position].as_py() for name in columns}
-                    except UnicodeDecodeError as error:
-                        yield BrokenRow(num_read, f"is not UTF-8 ({error.reason}); {CONVERT_ADVICE}")
-                    else:
-                        yield Record(num_read, fields)
+        for batch in table.iter_batches(_PARQUET_ROWS_AT_ONCE, columns=columns, use_threads=False):
+            for position in range(batch.num_rows):
+                num_read += 1
+                try:
+                    fields = {name: batch.column(name)[position].as_py() for name in columns}
+                except UnicodeDecodeError as error:
+                    yield BrokenRow(num_read, f"is not UTF-8 ({error.reason}); {CONVERT_ADVICE}")
+                else:
+                    yield Record(num_read, fields)
 
-    with ExitStack() as stack:
-        with report_damage(source):
-            table = stack.enter_context(parquet.ParquetFile(source.path))
+    with report_damage(source):
+        opened = parquet.ParquetFile(source.path)
+    with opened as table:
         num_rows, num_bytes = max(1, table.metadata.num_rows), source.path.stat().st_size
         yield read(list(choose(table.schema_arrow.names))), lambda: num_bytes * num_read // num_rows

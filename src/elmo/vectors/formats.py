@@ -138,7 +138,8 @@ def _write_npy(stem: Path, layout: Layout) -> Iterator[Add]:
 def _read_npy(stem: Path, layout: Layout) -> PartReader:
     lines = stem.with_suffix(_ROWS).read_bytes().splitlines()  # parsed on demand, because most rows may not be needed
     offsets = np.load(stem.with_suffix(_OFFSETS))
-    arrays = {name: _map(stem.with_suffix(f".{name}.npy")) for name in layout.arrays}
+    # Copy-on-write, so that a view of a file is writable like any array.
+    arrays = {name: np.asarray(np.load(stem.with_suffix(f".{name}.npy"), mmap_mode="c")) for name in layout.arrays}
 
     def read_arrays(position: int) -> Arrays:
         return {name: array[offsets[position] : offsets[position + 1]] for name, array in arrays.items()}
@@ -146,20 +147,7 @@ def _read_npy(stem: Path, layout: Layout) -> PartReader:
     return PartReader(layout, lambda position: json.loads(lines[position]), read_arrays)
 
 
-def _map(path: Path) -> Array:
-    try:  # copy-on-write, so that a view of the file is writable like any array
-        return np.asarray(np.load(path, mmap_mode="c"))
-    except ValueError:  # an empty array cannot be mapped
-        return np.asarray(np.load(path))
-
-
 # --- Parquet
-
-
-def _import_pyarrow() -> Any:
-    """Return pyarrow; raise ConfigError if it is missing."""
-    require("pyarrow.parquet", "data", "Parquet")
-    return require("pyarrow", "data", "Parquet")
 
 
 def _column_name(name: str, layout: Layout) -> str:
@@ -170,12 +158,12 @@ def _column_name(name: str, layout: Layout) -> str:
 @contextmanager
 def _write_parquet(path: Path, layout: Layout) -> Iterator[Add]:
     """Yield a function that adds blocks to a Parquet file."""
-    arrow = _import_pyarrow()
+    parquet = require("pyarrow.parquet", "data", "Parquet")
     arrays = {name: np.zeros((0, *shape), dtype) for name, (dtype, shape) in layout.arrays.items()}
     schema = _make_table(Block([], [], arrays), layout).schema
     with (
         path.open("wb") as file,
-        arrow.parquet.ParquetWriter(
+        parquet.ParquetWriter(
             file,
             schema,
             compression="none",  # vectors do not compress
@@ -194,7 +182,8 @@ def _write_parquet(path: Path, layout: Layout) -> Iterator[Add]:
 
 
 def _make_table(block: Block, layout: Layout) -> Any:
-    arrow = _import_pyarrow()
+    import pyarrow as arrow
+
     types = {"index": arrow.int64(), "id": arrow.string(), "words": arrow.list_(arrow.string()), "text": arrow.string()}
     if layout.unit == "spans":
         types["spans"] = arrow.list_(arrow.list_(arrow.int32(), 2))
@@ -212,7 +201,7 @@ def _make_table(block: Block, layout: Layout) -> Any:
 
 
 def _read_parquet(path: Path, layout: Layout) -> PartReader:
-    file = _import_pyarrow().parquet.ParquetFile(path, memory_map=True)
+    file = require("pyarrow.parquet", "data", "Parquet").ParquetFile(path, memory_map=True)
     fields = [name for name in file.schema_arrow.names if name in _FIELDS]
     rows = file.read(columns=fields, use_threads=False).to_pylist()
     columns = {name: _column_name(name, layout) for name in layout.arrays}

@@ -36,8 +36,8 @@ class Vectors(Sequence[VectorRow]):
     def __init__(self, folder: Path, manifest: dict[str, Any], positions: range | None = None) -> None:
         """`manifest`: the content of manifest.json; `positions`: the rows of the slice, by default all."""
         self.folder, self.manifest = folder, manifest
-        self._ends = list(accumulate(part["num_written"] for part in manifest["parts"]))
-        self._positions = range(self._ends[-1] if self._ends else 0) if positions is None else positions
+        self._starts = list(accumulate((part["num_written"] for part in manifest["parts"]), initial=0))
+        self._positions = range(self._starts[-1]) if positions is None else positions
         self._opened: dict[int, PartReader] = {}  # the most recently used part last
 
     @property
@@ -74,13 +74,10 @@ class Vectors(Sequence[VectorRow]):
     def __reduce__(self) -> tuple[Any, ...]:
         return Vectors, (self.folder, self.manifest, self._positions)
 
-    def _start_of(self, number: int) -> int:
-        return self._ends[number - 1] if number else 0
-
     def _read(self, position: int) -> VectorRow:
-        number = bisect_right(self._ends, position)
+        number = bisect_right(self._starts, position) - 1
         with self._part(number) as reader:
-            return reader.read(position - self._start_of(number))
+            return reader.read(position - self._starts[number])
 
     @contextmanager
     def _part(self, number: int) -> Iterator[PartReader]:
@@ -108,8 +105,8 @@ class Vectors(Sequence[VectorRow]):
     def _positions_by_id(self) -> dict[str | None, list[int]]:
         positions: dict[str | None, list[int]] = {}
         for number, part in enumerate(self.manifest["parts"]):
-            start = self._start_of(number)
             for position in range(part["num_written"]):
                 with self._part(number) as reader:
-                    positions.setdefault(reader.read_fields(position)["id"], []).append(start + position)
+                    row_id = reader.read_fields(position)["id"]
+                positions.setdefault(row_id, []).append(self._starts[number] + position)
         return positions

@@ -5,7 +5,6 @@ the word cache is cleared first, so the vectors of a part do not depend on the p
 """
 
 import platform
-import shutil
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -150,15 +149,7 @@ def write_here(parts: Iterable[Part], advance: Advance, job: PartJob, model: Elm
 
 def compute_part(part: Part, advance: Advance, job: PartJob, model: Elmo) -> tuple[Path, PartRecord]:
     """Write the files of a part to a temporary folder; return the folder and the record of the part without files."""
-    temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=job.output / VECTORS.work))
-    try:
-        return temporary, _write_files(part, advance, job, model, temporary)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-
-
-def _write_files(part: Part, advance: Advance, job: PartJob, model: Elmo, temporary: Path) -> PartRecord:
+    temporary = Path(tempfile.mkdtemp(prefix=".writing-", dir=job.output / VECTORS.work))  # `begin` removes old ones
     rejects: list[dict[str, Any]] = []
 
     def reject(index: int, row: BrokenRow) -> None:
@@ -180,21 +171,20 @@ def _write_files(part: Part, advance: Advance, job: PartJob, model: Elmo, tempor
             num_words, num_bytes = embedder.counts.num_words, bytes_done
     advance(part.input_bytes - num_bytes, embedder.counts.num_words - num_words)
     counts = asdict(embedder.counts)
-    return PartRecord(job.identity, part.number, part.first_index, part.input_bytes, counts, rejects, files=[])
+    record = PartRecord(job.identity, part.number, part.first_index, part.input_bytes, counts, rejects, files=[])
+    return temporary, record
 
 
 def finish_part(job: PartJob, temporary: Path, record: PartRecord) -> PartRecord:
     """Move the files of a part into the output folder, then write its record."""
-    try:
-        paths = sorted(temporary.iterdir())
-        record = replace(record, files=[{"name": path.name, **record_file(path)} for path in paths])
-        for path in paths:
-            path.replace(job.output / path.name)
-        sync(job.output)
-        write_part_record(job.output, record)
-        return record
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
+    paths = sorted(temporary.iterdir())
+    record = replace(record, files=[{"name": path.name, **record_file(path)} for path in paths])
+    for path in paths:
+        path.replace(job.output / path.name)
+    sync(job.output)
+    write_part_record(job.output, record)
+    temporary.rmdir()
+    return record
 
 
 class RowEmbedder:
