@@ -21,7 +21,7 @@ if [ -n "${TEACHER:-}" ]; then
   static_options=(--teacher "$TEACHER")
   train_options=(
     --teacher "$TEACHER" --teacher-words 2 --teacher-sentences 2.5 --set teacher.begin=0.6
-    --set "teacher.cache=$work/teacher" --set teacher.predict=false --set optimizer.clip_norm=20
+    --set "teacher.cache=$work/teacher" --set optimizer.clip_norm=20
   )
 fi
 

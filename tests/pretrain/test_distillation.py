@@ -9,11 +9,11 @@ from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import list_checkpoints
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.inference.sentence import SentenceEncoder
-from elmo.pretrain.auxiliary import pack_rows
 from elmo.pretrain.distillation import SIMILAR_GROUPS, ContrastFinder, order_groups
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
 from elmo.pretrain.run import Watcher
+from elmo.pretrain.sentence_batch import pack_rows
 from elmo.pretrain.settings import read_settings
 from elmo.pretrain.teacher import Teacher
 from tests.pretrain.conftest import interrupt
@@ -34,7 +34,7 @@ def encoder_folder(tmp_path_factory):
 @pytest.fixture
 def distilled_settings(tiny_settings, encoder_folder):
     def make(**changes):
-        teacher = {"model": str(encoder_folder), "num_sentences": 200, "batch_sentences": 16, "every": 2}
+        teacher = {"model": str(encoder_folder), "num_sentences": 200, "batch_sentences": 16}
         return tiny_settings(**{"teacher": {**teacher, **changes.pop("teacher", {})}, **changes})
 
     return make
@@ -55,7 +55,7 @@ def values(folder, name="teacher_cosine", kind="train"):
     [
         {},
         {"optimizer.kind": "adamw", "optimizer.learning_rate": 0.01},
-        {"windows_per_update": 2, "num_samples": 0, "teacher": {"predict": False}},
+        {"num_samples": 0},
         {"model.encoder": TRANSFORMER, "precision": "bfloat16", "teacher": {"precision": "bfloat16"}},
         {"model.encoder.num_layers": 1, **WORDS},
         {"model.words": {"embedding_dim": 5}, "reset_state": "never"},
@@ -70,15 +70,15 @@ def test_words_and_sentences_approach_the_teacher(
     train(tmp_path / "run", corpus_folder, distilled_settings(**changes), validation=(str(validation_file),))
     for name in ("teacher_cosine", "sentence_cosine"):
         measured = values(tmp_path / "run", name)
-        assert [update for update, cosine in measured.items() if cosine is not None] == list(range(2, 61, 2))
-        assert np.mean([measured[update] for update in (56, 58, 60)]) > measured[2]
+        assert None not in measured.values() and len(measured) == 60
+        assert np.mean([measured[update] for update in (58, 59, 60)]) > measured[1]
         assert values(tmp_path / "run", name, "validation")[60] == pytest.approx(measured[60], abs=0.15)
 
 
 def test_the_model_has_the_sentence_head_and_nothing_else_of_the_teacher(
     corpus_folder, tmp_path, distilled_settings, encoder_folder
 ):
-    settings = distilled_settings(max_updates=40, teacher={"sentences": 10.0, "every": 1})
+    settings = distilled_settings(max_updates=40, teacher={"sentences": 10.0})
     run = train(tmp_path / "run", corpus_folder, settings)
     checkpoint = open_checkpoint(str(tmp_path / "run"))
     assert checkpoint.sentence is not None and checkpoint.sentence.config.dim == 12
@@ -111,7 +111,7 @@ def test_the_model_has_the_sentence_head_and_nothing_else_of_the_teacher(
 def test_the_trained_vectors_are_those_of_embed(corpus_folder, tmp_path, distilled_settings, changes):
     settings = distilled_settings(dropout=0.0, teacher={"sentences": 1.0}, **changes)
     run = start_run(tmp_path / "run", corpus_folder, settings)
-    distillation = run._auxiliary
+    distillation = run.distillation
     batch = distillation.draw(0)
     sentences = [run.corpus.words(distillation.cache.sentence(row)) for row in distillation.rows(0)]
     with torch.no_grad():
@@ -119,20 +119,10 @@ def test_the_trained_vectors_are_those_of_embed(corpus_folder, tmp_path, distill
     model = Elmo(run.checkpoint())
     expected = np.concatenate(model.embed(sentences, layers="all"), axis=1)
     torch.testing.assert_close(layers, torch.from_numpy(expected), rtol=1e-4, atol=1e-4)
-    targets = batch.teacher
+    targets = batch.targets
     with torch.no_grad():
         own = distillation.sentences.head(layers, targets.static, targets.weights, targets.lengths)
     np.testing.assert_allclose(own.numpy(), model.encode(sentences), rtol=1e-3, atol=1e-3)
-    # The language model learns from the same sentences: what that adds to the loss is what `score` says of them.
-    scores = model.score(sentences)
-    assert batch.predicting.shape[1] == sum(len(words) + 1 for words in sentences)
-    window, _ = next(run._read_batches())
-    with torch.no_grad():
-        both = run.state.objective.eval()(window, run.state.bilm_state, None, batch)
-        alone = run.state.objective(window, run.state.bilm_state, None)
-    for direction in ("left_to_right", "right_to_left"):
-        added = float(getattr(both, direction) - getattr(alone, direction))
-        assert added == pytest.approx(sum(getattr(score, f"{direction}_loss") for score in scores), rel=1e-3)
 
 
 def test_contrasts_are_reordered_and_negated_sentences(corpus_folder):
@@ -162,7 +152,7 @@ def test_neighboring_groups_of_an_order_are_similar():
 
 
 def test_a_run_resumes_exactly(corpus_folder, tmp_path, distilled_settings):
-    settings = distilled_settings(max_updates=24, dropout=0.3, teacher={"begin": 0.2, "end": 0.9, "sentences": 5.0})
+    settings = distilled_settings(max_updates=24, dropout=0.3, teacher={"begin": 0.2, "sentences": 5.0})
     whole = train(tmp_path / "whole", corpus_folder, settings)
     run = start_run(tmp_path / "cut", corpus_folder, settings)
     interrupt(run, 17)
@@ -171,7 +161,7 @@ def test_a_run_resumes_exactly(corpus_folder, tmp_path, distilled_settings):
     resumed.train(Watcher())
     assert list(read_metrics(tmp_path / "cut")) == list(read_metrics(tmp_path / "whole"))
     distilled = [update for update, cosine in values(tmp_path / "whole").items() if cosine is not None]
-    assert distilled == [6, 8, 10, 12, 14, 16, 18, 20, 22]
+    assert distilled == list(range(6, 25))
     for one, other in zip(whole.state.parameters, resumed.state.parameters, strict=True):
         assert torch.equal(one, other)
 
@@ -215,22 +205,24 @@ def test_a_run_does_not_resume_with_another_teacher(corpus_folder, tmp_path, dis
     settings = distilled_settings(max_updates=10, teacher={"model": str(folder)})
     train(tmp_path / "run", corpus_folder, settings)
     training = list_checkpoints(tmp_path / "run")[-1] / "training"
-    state = torch.load(training / "auxiliary.pt")
-    torch.save({name: tensor[:5] for name, tensor in state.items()}, training / "auxiliary.pt")
+    state = torch.load(training / "distillation.pt")
+    torch.save({name: tensor[:5] for name, tensor in state.items()}, training / "distillation.pt")
     with pytest.raises(CheckpointError, match="cannot be used .*so training cannot resume from there"):
         resume_run(tmp_path / "run")
 
 
-def test_settings_that_distil_nothing_are_errors(corpus_folder, tmp_path, distilled_settings):
+def test_settings_that_distil_nothing_are_errors():
     with pytest.raises(ConfigError, match="'teacher.model' is missing"):
         read_settings(changes={"teacher.words": 2.0})
     with pytest.raises(ConfigError) as caught:
-        read_settings(changes={"teacher": {"model": "x", "words": 0.0, "begin": 0.5, "end": 0.5}})
+        read_settings(changes={"teacher": {"model": "x", "words": 0.0}})
     assert "words and sentences are both 0" in str(caught.value)
-    assert "teacher.begin is 0.5 and end is 0.5; 0 <= begin < end <= 1 was expected" in str(caught.value)
-    with pytest.raises(ConfigError, match="teacher.every is 9, but distillation has only 4 of 8 updates"):
-        start_run(tmp_path / "run", corpus_folder, distilled_settings(max_updates=8, teacher={"every": 9, "end": 0.5}))
-    assert not (tmp_path / "run").exists()
+
+
+def test_distillation_takes_part_in_the_last_update_at_least(corpus_folder, tmp_path, distilled_settings):
+    train(tmp_path / "run", corpus_folder, distilled_settings(max_updates=3, teacher={"begin": 1.0}))
+    measured = values(tmp_path / "run")
+    assert measured[1] is None and measured[2] is None and measured[3] is not None
 
 
 def test_rows_hold_whole_sentences_and_little_else():

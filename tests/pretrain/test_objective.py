@@ -109,7 +109,7 @@ def test_a_few_updates_lower_the_loss(kind, dtype, num_samples):
             state = result.state
             assert not any(tensor.requires_grad for tensor in state.tensors)  # truncated backpropagation
             optimizer.zero_grad()
-            ((result.left_to_right + result.right_to_left) / batch.num_words).backward()
+            ((result.left_to_right + result.right_to_left) / batch.targets[0].numel()).backward()
             assert all(parameter.grad is not None for parameter in objective.parameters())
             optimizer.step()
     assert full_loss() < 0.9 * before

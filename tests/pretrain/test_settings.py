@@ -82,8 +82,8 @@ def test_the_learning_rate_follows_its_schedule():
     assert rates[0] == pytest.approx(0.1) and rates[9] == rates[10] == 1.0
     assert all(one >= other for one, other in itertools.pairwise(rates[10:]))
     assert rates[-1] == pytest.approx(0.1, abs=0.001)
-    cooled = OptimizerSettings(learning_rate=1.0, cooldown_steps=4)
-    assert [rate_at(update, 10, cooled) for update in range(5, 10)] == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2])
+    linear = OptimizerSettings(learning_rate=1.0, linear_decay_steps=4)
+    assert [rate_at(update, 10, linear) for update in range(5, 10)] == pytest.approx([1.0, 0.8, 0.6, 0.4, 0.2])
 
 
 def test_weight_decay_without_adamw_is_a_setting_that_does_nothing_and_refused():

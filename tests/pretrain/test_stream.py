@@ -1,12 +1,14 @@
 """Windows of packed rows: inputs, targets, and positions that make resuming exact."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
 
 from elmo.config import ModelConfig, WordConfig
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.pretrain.stream import Position, TokenReader, WindowStream, read_ahead
+from elmo.pretrain.stream import BlockReader, Position, TokenReader, read_ahead, read_windows
 from elmo.text.batch import BEGIN_ROW, END_ROW
 
 
@@ -19,7 +21,7 @@ def make(corpus, *, rows=range(4), position=None, num_rows=4, num_steps=7, **cha
     settings = {"seed": 3, "reset_at_sentences": True, **changes}
     tokens = TokenReader(corpus, ModelConfig(words=WordConfig(len(corpus.vocabulary), 8)))
     position = position or Position(tuple(rows), (0,) * len(rows))
-    return WindowStream(tokens, num_rows=num_rows, num_steps=num_steps, position=position, **settings)
+    return read_windows(tokens, num_rows=num_rows, num_steps=num_steps, position=position, **settings)
 
 
 def spell(corpus, batch, direction):
@@ -30,7 +32,7 @@ def spell(corpus, batch, direction):
 
 def test_left_to_right_predicts_the_next_word_and_right_to_left_the_previous_one(corpus):
     stream = make(corpus, num_steps=400)
-    batch = stream.next_batch()
+    batch = next(stream)
     vocabulary = np.array(corpus.vocabulary)
     ahead, wanted = spell(corpus, batch, 0)[:, 0], vocabulary[batch.targets[0].numpy()][:, 0]
     text = " ".join(ahead)
@@ -45,26 +47,25 @@ def test_left_to_right_predicts_the_next_word_and_right_to_left_the_previous_one
 
 
 def test_rows_are_reset_at_sentence_starts_if_requested(corpus):
-    batch = make(corpus).next_batch()
+    batch = next(make(corpus))
     starts = batch.word_index[0] == BEGIN_ROW
     assert starts.any() and torch.equal(batch.keep == 0, starts)
     assert torch.equal(starts, batch.word_index[1] == END_ROW)
-    assert make(corpus, reset_at_sentences=False).next_batch().keep.all()
+    assert next(make(corpus, reset_at_sentences=False)).keep.all()
 
 
 def test_each_distinct_word_is_there_once(corpus):
-    batch = make(corpus).next_batch()
+    batch = next(make(corpus))
     assert len(torch.unique(batch.char_ids, dim=0)) == len(batch.char_ids)
     assert batch.word_index.max() == len(batch.char_ids) - 1
-    assert batch.num_words == 28
 
 
 def test_a_stream_goes_on_from_the_position_of_any_batch(corpus):
     stream = make(corpus)
-    batches = [stream.next_batch() for _ in range(60)]
+    batches = list(itertools.islice(stream, 60))
     resumed = make(corpus, position=batches[29].position)
     for expected in batches[30:]:
-        found = resumed.next_batch()
+        found = next(resumed)
         assert torch.equal(found.targets, expected.targets) and found.position == expected.position
 
 
@@ -72,23 +73,27 @@ def test_rows_do_not_depend_on_the_number_of_processes(corpus):
     whole = make(corpus)
     halves = [make(corpus, rows=range(0, 2)), make(corpus, rows=range(2, 4))]
     for _ in range(40):
-        expected = whole.next_batch()
-        parts = [half.next_batch() for half in halves]
+        expected = next(whole)
+        parts = [next(half) for half in halves]
         assert torch.equal(expected.targets, torch.cat([part.targets for part in parts], dim=2))
 
 
 def test_an_epoch_reads_every_block_once_and_the_next_in_another_order(corpus):
     num_blocks = len(corpus.blocks())
-    stream = make(corpus)
-    first = [stream._load(number)[0].tobytes() for number in range(num_blocks)]
-    second = [stream._load(number)[0].tobytes() for number in range(num_blocks, 2 * num_blocks)]
+    reader = BlockReader(corpus, seed=3)
+    first = [reader.load(number)[0].tobytes() for number in range(num_blocks)]
+    second = [reader.load(number)[0].tobytes() for number in range(num_blocks, 2 * num_blocks)]
     assert sorted(first) == sorted(second) and first != second
     total = sum(len(np.frombuffer(block, dtype=np.int64)) for block in first)
     assert total == corpus.num_tokens
 
 
-def test_an_error_while_reading_ahead_reaches_the_caller(corpus):
-    stream = make(corpus)
-    stream.next_batch = lambda: (_ for _ in ()).throw(OSError("the disk is gone"))
+def test_an_error_while_reading_ahead_reaches_the_caller():
+    def fail():
+        yield 1
+        raise OSError("the disk is gone")
+
+    batches = read_ahead(fail())
+    assert next(batches) == 1
     with pytest.raises(OSError, match="the disk is gone"):
-        next(read_ahead(stream.next_batch))
+        next(batches)

@@ -86,7 +86,7 @@ def test_an_encoder_with_a_decoder_teaches_by_its_encoder(tmp_path, teacher):
 
 
 def test_unsuitable_teachers_are_rejected(tmp_path):
-    with pytest.raises(ConfigError, match="reads from left to right only: its vectors do not depend on"):
+    with pytest.raises(ConfigError, match="is a decoder: its vectors do not depend on"):
         Teacher(str(save_decoder(tmp_path / "decoder", transformers)))
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigError, match="empty could not be opened"):

@@ -1,4 +1,4 @@
-"""The checkpoints of a run: model folders whose subfolder `training` has the state that resuming needs.
+"""The checkpoints of a run: model folders whose subfolder `training` has the state of training.
 
 A checkpoint is written to a temporary folder, synced and renamed.
 """
@@ -15,19 +15,18 @@ import torch
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.folder import check_hashes, read_folder, write_folder
 from elmo.checkpoint.location import read_json
-from elmo.checkpoint.source import CHECKPOINTS, checkpoint_folder
+from elmo.checkpoint.source import checkpoint_folder
 from elmo.checkpoint.weights import content_hash
 from elmo.errors import CheckpointError, first_line
-from elmo.files.durable import remove
 from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
 TRAINING = "training"
-OPTIMIZER_FILE, AUXILIARY_FILE, PROGRESS_FILE = "optimizer.pt", "auxiliary.pt", "progress.json"
+OPTIMIZER_FILE, DISTILLATION_FILE, PROGRESS_FILE = "optimizer.pt", "distillation.pt", "progress.json"
 
 
 def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
-    """Write the state of all processes; each calls this, the first one writes."""
+    """Write the state of all processes; all of them call this, and the first one writes."""
     rows = {
         "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
         "bilm_state": [tensor.cpu() for tensor in state.bilm_state.tensors],
@@ -35,8 +34,6 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     gathered = state.processes.gather(rows)
     folder = checkpoint_folder(run, state.num_updates)
     if state.processes.is_first and not folder.exists():
-        for unfinished in (run / CHECKPOINTS).glob(".update-*"):  # left by a killed process
-            remove(unfinished)
         try:
             write_folder(
                 model, folder, write_more=lambda temporary: _write_training(temporary / TRAINING, state, gathered)
@@ -53,8 +50,8 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
 def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
     folder.mkdir()
     _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
-    if auxiliary := state.objective.auxiliary.state_dict():
-        _dump(auxiliary, folder / AUXILIARY_FILE)
+    if state.objective.distillation is not None:
+        _dump(state.objective.distillation.state_dict(), folder / DISTILLATION_FILE)
     for rank, state_of_rows in enumerate(rows):
         _dump(state_of_rows, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
@@ -72,9 +69,9 @@ def _dump(value: Any, path: Path) -> None:
 
 
 def load_checkpoint(state: TrainState, folder: Path) -> None:
-    """Load a checkpoint into a new TrainState of the same settings, which has the weights of its model already.
+    """Load the state of training from a checkpoint; `state` is new and already has the weights of its model.
 
-    The number of processes may differ from that of the run that wrote it: the rows are distributed again.
+    The number of processes may have changed: the rows are distributed again.
     """
     training = folder / TRAINING
     with _reading(folder):
@@ -88,11 +85,11 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
         state.position = Position(block, offset)
         tensors = zip(*(rows["bilm_state"] for rows in saved), strict=True)
         state.bilm_state = state.bilm_state.map(lambda old: torch.cat(next(tensors), dim=1)[:, here].to(old.device))
-        if state.objective.auxiliary.state_dict():
-            state.objective.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
-        # Options such as the learning rate come from the settings, not from the file.
-        fresh = state.optimizer.state_dict()
-        state.optimizer.load_state_dict({**fresh, "state": _load(training / OPTIMIZER_FILE)["state"]})
+        if state.objective.distillation is not None:
+            state.objective.distillation.load_state_dict(_load(training / DISTILLATION_FILE))
+        # The learning rate and other options come from the settings, not from the file.
+        options = state.optimizer.state_dict()
+        state.optimizer.load_state_dict({**options, "state": _load(training / OPTIMIZER_FILE)["state"]})
         state.num_updates, state.num_words = progress["num_updates"], progress["num_words"]
 
 
@@ -116,7 +113,7 @@ def _reading(folder: Path) -> Iterator[None]:
     """Raise CheckpointError for a checkpoint that is damaged."""
     try:
         yield
-    except Exception as error:  # torch and zipfile raise errors of many kinds for damaged files
+    except Exception as error:  # torch and zipfile raise errors of many types for damaged files
         raise CheckpointError(
             f"{folder} cannot be used ({first_line(error).rstrip('.:')}), so training cannot resume from there; delete "
             "that checkpoint to resume from the one before it."

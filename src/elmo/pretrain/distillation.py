@@ -1,12 +1,12 @@
-"""Distillation: learning the vectors of a teacher, of words in their sentences and of whole sentences.
+"""Distillation: the model learns to predict a teacher's vectors of words in context and of sentences.
 
-The teacher's vectors come from a TeacherCache; no teacher runs while a model is trained.
+The teacher's vectors come from a TeacherCache; the teacher does not run during training.
 """
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -23,8 +23,8 @@ from elmo.errors import ConfigError
 from elmo.inference.context import StaticTable as ContextTable
 from elmo.model import Elmo
 from elmo.nn.sentence_head import SentenceHead
-from elmo.pretrain.auxiliary import AuxiliaryTask, SentenceBatch, TeacherTargets, pack_sentences
 from elmo.pretrain.distributed import Processes
+from elmo.pretrain.sentence_batch import SentenceBatch, TeacherTargets, pack_sentences
 from elmo.pretrain.settings import TeacherSettings
 from elmo.pretrain.stream import Ids, TokenReader, to_device
 from elmo.pretrain.teacher import GROUP, Teacher, build_cache
@@ -32,15 +32,16 @@ from elmo.pretrain.teacher import GROUP, Teacher, build_cache
 VALIDATION_WORDS = 5_000  # few, because a teacher is slow
 MARGIN = 0.8  # cosine above which a sentence and its contrast are pushed apart
 TEMPERATURE = 0.05  # of the softmax over similarities
-SIMILAR_GROUPS = 16  # of a batch, so that it has several topics
-FITTED_BATCHES = 48  # for the initial linear maps
+SIMILAR_GROUPS = 16  # less than a batch, so that a batch has several topics
+FITTED_BATCHES = 48  # batches of the regression that initializes the linear maps
 _RIDGE = 1e-3  # of the mean square of the features
 
 
-class Distillation(AuxiliaryTask):
-    """Learns the vectors of a teacher: of words, of sentences, or both, from one pass of the network.
+class Distillation(nn.Module):
+    """Learns the vectors of a teacher: of words, of sentences, or both, from one forward pass.
 
-    A batch has groups of neighboring sentences with the teacher's vectors, in a new order for each epoch.
+    A batch has groups of neighboring sentences with the teacher's vectors, in a new order for each epoch. `metrics` are
+    the names of the mean cosines with the teacher's vectors.
     """
 
     def __init__(
@@ -57,14 +58,7 @@ class Distillation(AuxiliaryTask):
     ) -> None:
         """Open the teacher and its cache, in teacher.cache or beside the run's `folder`; compute what is missing."""
         super().__init__()
-        first, last = round(settings.begin * num_updates), round(settings.end * num_updates)
-        # Counted from 0; a batch is in each update whose number, counted from 1, is a multiple of `every`.
-        self._updates = range(first + (-first - 1) % settings.every, last, settings.every)
-        if not self._updates:
-            raise ConfigError(
-                f"teacher.every is {settings.every}, but distillation has only {last - first} of {num_updates} "
-                "updates, so no batch would be distilled; lower teacher.every or train longer."
-            )
+        self._first_update = min(round(settings.begin * num_updates), num_updates - 1)
         self._source = corpus if settings.corpus is None else PreparedCorpus.open(settings.corpus)
         if self._source.vocabulary != corpus.vocabulary:
             raise ConfigError(
@@ -83,7 +77,7 @@ class Distillation(AuxiliaryTask):
         self._tokens = TokenReader(self._source, config)
         self._static = StaticTable(start_from)
         self._contrasts = ContrastFinder(self._source, settings.negations)
-        self._orders: dict[int, Ids] = {}
+        self._find_order = lru_cache(maxsize=1)(self._order_epoch)
         self._held_out: tuple[list[list[str]], TeacherTargets] | None = None
         self._objectives: list[WordDistillation | SentenceDistillation] = []
         if settings.words:
@@ -97,41 +91,43 @@ class Distillation(AuxiliaryTask):
                 static_dim=self._static.dim,
                 output_dim=self.cache.dim,
             )
-            weights = {"weight": settings.sentences, "contrast": settings.contrast}
-            self.sentences = SentenceDistillation(head, self._static, **weights)
+            self.sentences = SentenceDistillation(head, weight=settings.sentences, contrast=settings.contrast)
             self._objectives.append(self.sentences)
         self.metrics = tuple(objective.metric for objective in self._objectives)
 
-    def batches(self, *, num_updates: int, windows_per_update: int) -> Iterator[SentenceBatch | None]:
-        """Yield one item per window after the first `num_updates` updates: None in updates without a batch."""
-        for window in itertools.count(num_updates * windows_per_update):
-            update, offset = divmod(window, windows_per_update)
-            if update in self._updates:
-                yield self.draw(self._updates.index(update) * windows_per_update + offset)
-            else:
-                yield None
+    def batches(self, *, num_updates: int) -> Iterator[SentenceBatch | None]:
+        """Yield the batch of each update after the first `num_updates`; None before distillation begins."""
+        for update in itertools.count(num_updates):
+            index = update - self._first_update
+            yield self.draw(index) if index >= 0 else None
 
     @torch.no_grad()
     def initialize(self, encode: Callable[[SentenceBatch], Tensor]) -> None:
-        """Set the linear maps by a regression: random ones would first pull the network away from what it knows."""
+        """Initialize the linear maps by ridge regression: random ones would first degrade the network.
+
+        `encode` returns the layers of a batch, as `forward` takes them.
+        """
         regressions = [(objective, Regression()) for objective in self._objectives if not objective.is_trained]
         for index in range(FITTED_BATCHES):
             batch = to_device(self.draw(index), self._processes.device)
             layers = encode(batch)
             for objective, regression in regressions:
-                regression.add(*objective.examples(layers, batch.teacher))
+                regression.add(*objective.examples(layers, batch.targets))
         for objective, regression in regressions:
             regression.solve(*objective.linear_map())
         self._processes.broadcast(self.parameters())
 
     def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
-        """Return the weighted loss of a batch, and the sum and the number of the cosines of each objective."""
+        """Return the weighted loss of a batch, and the sum and the number of the cosines of each objective (M, 2).
+
+        `layers` (L+1, N, 2D) are those of the words of the batch.
+        """
         results = [objective(layers, targets) for objective in self._objectives]
         totals = [torch.stack([cosines.detach().sum(), cosines.new_tensor(len(cosines))]) for _, cosines in results]
         return torch.stack([loss for loss, _ in results]).sum(), torch.stack(totals).double()
 
     def draw(self, index: int) -> SentenceBatch:
-        """Return a batch, which depends on the seed and its index alone; every process draws its own groups."""
+        """Return a batch, which depends only on the seed and its index; every process draws its own groups."""
         rows, cache = self.rows(index), self.cache
         sentences = [cache.sentence(row) for row in rows]
         words = None
@@ -144,8 +140,7 @@ class Distillation(AuxiliaryTask):
             torch.from_numpy(cache.sentences[rows].astype(np.float32)),
             self._contrasts.find(sentences),
         )
-        is_whole = [len(ids) < self._settings.max_words for ids in sentences]
-        return pack_sentences(self._tokens, sentences, is_whole, predicts=self._settings.predict, teacher=targets)
+        return pack_sentences(self._tokens, sentences, targets)
 
     def rows(self, index: int) -> list[int]:
         """Return the sentences of the cache that are in a batch of this process."""
@@ -153,13 +148,14 @@ class Distillation(AuxiliaryTask):
         groups = []
         for position in range(index * per_batch, (index + 1) * per_batch):
             epoch, position_in_epoch = divmod(position, num_groups)
-            if epoch not in self._orders:
-                rng = np.random.default_rng([self._seed, epoch])
-                self._orders = {epoch: order_groups(self.cache.sentences[::GROUP].astype(np.float32), rng)}
-            groups.append(int(self._orders[epoch][position_in_epoch]))
+            groups.append(int(self._find_order(epoch)[position_in_epoch]))
         groups = groups[self._processes.rank :: self._processes.count] or groups[:1]
         rows = [row for group in groups for row in range(group * GROUP, (group + 1) * GROUP)]
         return [row for row in rows if row < len(self.cache)]
+
+    def _order_epoch(self, epoch: int) -> Ids:
+        rng = np.random.default_rng([self._seed, epoch])
+        return order_groups(self.cache.sentences[::GROUP].astype(np.float32), rng)
 
     def _make_targets(
         self, sentences: Sequence[Sequence[str]], words: Tensor | None, vectors: Tensor, contrasts: Tensor
@@ -171,7 +167,7 @@ class Distillation(AuxiliaryTask):
     def validate(self, checkpoint: Checkpoint, sentences: Sequence[Sequence[str]]) -> dict[str, float]:
         """Return the mean cosines with the teacher over every nth sentence, about VALIDATION_WORDS words in all."""
         if self._held_out is None:
-            truncated = [list(words[: self._settings.max_words]) for words in sentences if words]
+            truncated = [list(words[: self._settings.max_words]) for words in sentences]
             chosen = truncated[:: max(1, round(sum(map(len, truncated)) / VALIDATION_WORDS))]
             vectors = self._teacher.encode(chosen)
             no_contrasts = torch.empty(0, 2, dtype=torch.long)
@@ -184,16 +180,20 @@ class Distillation(AuxiliaryTask):
             cosines = [objective(layers, to_device(targets, device))[1] for objective in self._objectives]
         return {name: float(values.mean()) for name, values in zip(self.metrics, cosines, strict=True)}
 
-    def complete(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Return the model with the sentence head, if one is trained."""
-        return self.sentences.complete(checkpoint) if self._settings.sentences else checkpoint
+    def add_head(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Return the model with the sentence head, if one is trained, and the context layer whose vectors it uses."""
+        if not self._settings.sentences:
+            return checkpoint
+        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in self.sentences.head.state_dict().items()}
+        config = SentenceConfig(len(arrays["bias"]), len(arrays["queries"]))
+        return replace(checkpoint, context=self._static.layer, sentence=SentenceComponent(config, arrays))
 
 
 def order_groups(vectors: npt.NDArray[np.float32], rng: np.random.Generator) -> Ids:
     """Return a random order of groups in which runs of SIMILAR_GROUPS groups have similar sentences.
 
-    `vectors` (G, E) has the first sentence of each group. Groups are halved by their projection on the difference of
-    two random ones, again and again. The similarities in a batch then differ enough to be worth learning.
+    `vectors` (G, E) are those of the first sentences of the groups. Groups are repeatedly halved by their projection on
+    the difference of two random ones. The similarities in a batch then differ enough to be worth learning.
     """
     pending, runs = [rng.permutation(len(vectors))], []
     while pending:
@@ -208,16 +208,16 @@ def order_groups(vectors: npt.NDArray[np.float32], rng: np.random.Generator) -> 
 
 
 class StaticTable:
-    """Static vectors and weights of words by a model's context layer; without one, no vectors and equal weights."""
+    """Static vectors and weights of words from a context layer; without one, vectors of length 0 and equal weights."""
 
     def __init__(self, checkpoint: Checkpoint | None) -> None:
         self.layer = layer = None if checkpoint is None else checkpoint.context
         self.dim = 0 if layer is None else layer.config.dim
-        # Words outside the table are not estimated here.
+        # Vectors of words outside the table are not estimated here.
         self._table = None if layer is None else ContextTable(layer, lambda words: np.empty((0, 0), np.float32))
 
     def look_up_words(self, words: Sequence[str]) -> tuple[Tensor, Tensor]:
-        """Return the vectors (N, d), zeros for words outside the table, and the weights (N,)."""
+        """Return the vectors (N, d), 0 for words outside the table, and the weights (N,)."""
         if self._table is None:
             return torch.zeros(len(words), 0), torch.ones(len(words))
         vectors, weights = self._table.look_up(words, estimates=False)
@@ -225,49 +225,47 @@ class StaticTable:
 
 
 class WordDistillation(nn.Module):
-    """1 - cosine of the top layer's vectors of words, after a linear map, with the teacher's."""
+    """The loss on word vectors: 1 - cosine of the top layer, after a linear map, with the teacher's."""
 
     metric = "teacher_cosine"
-    is_trained = False  # whether the linear map starts from a model's
+    is_trained = False  # whether the linear map has the weights of a model
 
     def __init__(self, input_dim: int, output_dim: int, *, weight: float) -> None:
         super().__init__()
         self._weight = weight
-        linear = nn.Linear(input_dim, output_dim)
-        nn.init.xavier_uniform_(linear.weight)
-        self.maps = nn.Sequential(linear)
+        self.linear = nn.Linear(input_dim, output_dim)
+        nn.init.xavier_uniform_(self.linear.weight)
 
     def linear_map(self) -> tuple[Tensor, Tensor]:
         """Return the weight and the bias."""
-        weight, bias = self.maps.parameters()
-        return weight, bias
+        return self.linear.weight, self.linear.bias
 
     def examples(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
-        """Return the top layer's vectors of the words that the teacher has a vector of, and the teacher's."""
+        """Return the top-layer vectors and the teacher's vectors of the words for which it has one."""
         assert targets.words is not None
         is_known = targets.words.any(dim=1)
         return layers[-1, is_known], targets.words[is_known]
 
     def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
-        """Return the loss, averaged over the words that the teacher has a vector of, and their cosines."""
+        """Return the mean loss over the words for which the teacher has a vector, and their cosines."""
         top, expected = self.examples(layers, targets)
-        cosines = (F.normalize(self.maps(top), dim=-1) * expected).sum(dim=-1)
+        cosines = (F.normalize(self.linear(top), dim=-1) * expected).sum(dim=-1)
         return self._weight * (1 - cosines).mean(), cosines
 
 
 class SentenceDistillation(nn.Module):
-    """Trains a sentence head, which becomes part of the model.
+    """The loss on sentence vectors, computed by a sentence head, which becomes part of the model.
 
-    The loss is 1 - cosine with the teacher's vectors, the KL divergence of the similarities in a batch, and a margin
+    It is 1 - cosine with the teacher's vectors, plus the KL divergence of the similarities in a batch, plus a margin
     between contrasts.
     """
 
     metric = "sentence_cosine"
 
-    def __init__(self, head: SentenceHead, static: StaticTable, *, weight: float, contrast: float) -> None:
+    def __init__(self, head: SentenceHead, *, weight: float, contrast: float) -> None:
         super().__init__()
         self.head, self.is_trained = head, head.is_trained
-        self._static, self._weight, self._contrast = static, weight, contrast
+        self._weight, self._contrast = weight, contrast
 
     def linear_map(self) -> tuple[Tensor, Tensor]:
         """Return the weight and the bias of the head."""
@@ -278,39 +276,30 @@ class SentenceDistillation(nn.Module):
         return self.head.features(layers, targets.static, targets.weights, targets.lengths), targets.sentences
 
     def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
-        """Return the loss, averaged over sentences, and their cosines."""
+        """Return the mean loss over the sentences, and their cosines."""
         vectors = self.head(layers, targets.static, targets.weights, targets.lengths)
         cosines = (vectors * targets.sentences).sum(dim=1)
-        loss = (1 - cosines).mean()
-        if len(vectors) > 1:
-            loss = loss + F.kl_div(
-                _log_shares(vectors), _log_shares(targets.sentences), reduction="batchmean", log_target=True
-            )
+        loss = (1 - cosines).mean() + F.kl_div(
+            _log_similarities(vectors), _log_similarities(targets.sentences), reduction="batchmean", log_target=True
+        )
         if self._contrast and len(targets.contrasts):
             first, second = vectors[targets.contrasts.t()]
             loss = loss + self._contrast * torch.relu((first * second).sum(dim=1) - MARGIN).mean()
         return self._weight * loss, cosines
 
-    def complete(self, checkpoint: Checkpoint) -> Checkpoint:
-        """Return the model with the sentence head, and the context layer that has the head's static vectors."""
-        arrays = {name: tensor.detach().cpu().numpy() for name, tensor in self.head.state_dict().items()}
-        config = SentenceConfig(len(arrays["bias"]), len(arrays["queries"]))
-        return replace(checkpoint, context=self._static.layer, sentence=SentenceComponent(config, arrays))
 
-
-def _log_shares(vectors: Tensor) -> Tensor:
-    """Return the logarithms of the softmax over the similarities of each vector to the others."""
+def _log_similarities(vectors: Tensor) -> Tensor:
+    """Return the log softmax of the similarities of each vector to the others."""
     unit = F.normalize(vectors, dim=-1)
     itself = torch.eye(len(unit), dtype=torch.bool, device=unit.device)
     return (unit @ unit.mT / TEMPERATURE).masked_fill(itself, -1e9).log_softmax(dim=-1)
 
 
 class Regression:
-    """Ridge regression, batch by batch."""
+    """Ridge regression over batches of examples."""
 
     def __init__(self) -> None:
-        self._products: Tensor | float = 0.0
-        self._moments: Tensor | float = 0.0
+        self._products = self._moments = torch.zeros((), dtype=torch.float64)
 
     def add(self, features: Tensor, targets: Tensor) -> None:
         """Add features (N, F) with their targets (N, E)."""
@@ -320,7 +309,6 @@ class Regression:
 
     def solve(self, weight: Tensor, bias: Tensor) -> None:
         """Write the solution to a weight (E, F) and a bias (E,)."""
-        assert isinstance(self._products, Tensor) and isinstance(self._moments, Tensor)
         ridge = _RIDGE * self._products.diagonal().mean()
         identity = torch.eye(len(self._products), dtype=torch.float64, device=self._products.device)
         solution = torch.linalg.solve(self._products + ridge * identity, self._moments).float()
@@ -329,7 +317,7 @@ class Regression:
 
 
 class ContrastFinder:
-    """Finds sentences that differ in the order of their words or by a negation, not in case alone."""
+    """Finds pairs of sentences that differ in word order or by a negation, not only in case."""
 
     def __init__(self, corpus: PreparedCorpus, negations: Iterable[str]) -> None:
         """`negations` are words in lower case."""
@@ -355,7 +343,7 @@ class ContrastFinder:
 def build_head(
     start_from: Checkpoint | None, *, num_layers: int, input_dim: int, static_dim: int, output_dim: int
 ) -> SentenceHead:
-    """Build a sentence head, with the weights of the model that training starts from if they fit."""
+    """Build a sentence head with the weights of the initial model, if their shapes fit, or random weights."""
     head = SentenceHead(num_layers=num_layers, input_dim=input_dim, static_dim=static_dim, output_dim=output_dim)
     if start_from is not None and start_from.sentence is not None:
         arrays = {name: torch.from_numpy(np.array(array)) for name, array in start_from.sentence.arrays.items()}

@@ -1,4 +1,4 @@
-"""Training in one process or, started by torchrun, several: their rows and devices, and all that they exchange."""
+"""Training in one process or, with torchrun, in several: their rows, devices and communication."""
 
 import os
 from collections.abc import Iterable
@@ -14,10 +14,10 @@ from elmo.errors import ConfigError
 
 
 class Processes:
-    """This process among those of a run; alone unless torchrun started it."""
+    """The processes of a run, and the rank of this one; a single process unless torchrun started it."""
 
     def __init__(self, device: str = "cpu") -> None:
-        """Join the other processes, if any: by NCCL on GPUs, by gloo on CPUs."""
+        """Join the process group, if there is one: with NCCL on GPUs, gloo on CPUs."""
         self.count = int(os.environ.get("WORLD_SIZE", "1"))
         self.rank = int(os.environ.get("RANK", "0"))
         if device == "cuda" and self.count > 1:
@@ -29,7 +29,7 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes and reports."""
+        """Whether this process writes files and reports."""
         return self.rank == 0
 
     def share(self, num_rows: int) -> range:
@@ -40,25 +40,25 @@ class Processes:
         return range(self.rank * rows_per_process, (self.rank + 1) * rows_per_process)
 
     def wait(self) -> None:
-        """Wait until all processes are here."""
+        """Wait for all processes (a barrier)."""
         if self.count > 1:
             dist.barrier()
 
-    def any(self, here: bool) -> bool:
-        """Return whether `here` is true in any process; each calls this."""
+    def any(self, flag: bool) -> bool:
+        """Return whether the flag is true in any process; all processes call this."""
         if self.count == 1:
-            return here
-        anywhere = torch.tensor(int(here), device=self.device)
-        dist.all_reduce(anywhere, dist.ReduceOp.MAX)
-        return bool(anywhere)
+            return flag
+        maximum = torch.tensor(int(flag), device=self.device)
+        dist.all_reduce(maximum, dist.ReduceOp.MAX)
+        return bool(maximum)
 
     def broadcast(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Give all processes the weights of the first one."""
+        """Copy the weights of the first process to all others."""
         for parameter in parameters if self.count > 1 else ():
             dist.broadcast(parameter.data, 0)
 
     def gather(self, value: Any) -> list[Any]:
-        """Return the values of all processes, in order; each calls this."""
+        """Return the values of all processes, in order of rank; all processes call this."""
         values = [value] * self.count
         if self.count > 1:
             dist.all_gather_object(values, value)
@@ -70,7 +70,7 @@ class Processes:
             dist.all_reduce(values)
 
     def combine_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """Sum the rows of sparse gradients that occur several times, and average all gradients over processes."""
+        """Coalesce sparse gradients, and average all gradients over the processes."""
         for parameter in parameters:
             gradient = parameter.grad
             if gradient is not None and gradient.is_sparse:
@@ -81,18 +81,18 @@ class Processes:
                 gradient /= self.count
 
     def leave(self) -> None:
-        """Leave the group of processes."""
+        """Leave the process group."""
         if dist.is_initialized():
             dist.destroy_process_group()
 
 
 def _average_rows(gradient: Tensor) -> Tensor:
-    """Return the mean of the gradients of all processes, over the rows that any of them touched."""
+    """Return the mean over processes of a sparse gradient, on the rows that any process has."""
     (own_rows,), own_values = gradient.indices(), gradient.values()
-    touched = torch.zeros(gradient.shape[0], dtype=torch.uint8, device=gradient.device)
-    touched[own_rows] = 1
-    dist.all_reduce(touched, dist.ReduceOp.MAX)
-    rows = touched.nonzero()[:, 0]
+    has_row = torch.zeros(gradient.shape[0], dtype=torch.uint8, device=gradient.device)
+    has_row[own_rows] = 1
+    dist.all_reduce(has_row, dist.ReduceOp.MAX)
+    rows = has_row.nonzero()[:, 0]
     values = own_values.new_zeros(len(rows), *own_values.shape[1:])
     values[torch.searchsorted(rows, own_rows)] = own_values
     dist.all_reduce(values)

@@ -1,6 +1,6 @@
-"""Training from Python and from the command: start a run in a new folder, or resume one from its last checkpoint.
+"""Training from Python and the command line: start a run in a new folder, or resume one from its last checkpoint.
 
-A run is a folder that run.json describes. Killed at any moment, it resumes exactly.
+A run is a folder with a run.json. Killed at any moment, it resumes exactly.
 """
 
 import signal
@@ -20,7 +20,7 @@ from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import RUN_FILE, list_checkpoints
 from elmo.config import ModelConfig, SoftmaxConfig, TokenizationConfig, parse
 from elmo.corpus.prepared import PreparedCorpus
-from elmo.corpus.settings import PrepareSettings
+from elmo.corpus.settings import TextSettings
 from elmo.corpus.text import read_sentences
 from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.files.durable import is_vacant
@@ -33,23 +33,23 @@ from elmo.pretrain.settings import TrainSettings, read_settings
 from elmo.progress import StatusBar
 
 FORMAT, VERSION = "modern-elmo-run", 1
-IMPATIENT_SECONDS = 1.0  # torchrun forwards a Ctrl-C that its processes have received already; a person is slower
+SECOND_CTRL_C_SECONDS = 1.0  # an earlier second Ctrl-C is the same one, forwarded by torchrun
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """How training ended. Elmo.from_pretrained opens the folder."""
+    """The result of a training call. Elmo.from_pretrained opens the folder."""
 
     folder: Path
     num_updates: int
-    num_words: int  # read so far
-    perplexity: float | None  # at the last validation of this call, by the full softmax
+    num_words: int  # training words so far
+    perplexity: float | None  # at the last validation of this call, with the full softmax
     stopped_by: int | None  # the signal after which the run saved and stopped; None if it is done
-    is_first: bool  # whether this process is the one that writes and reports
+    is_first: bool  # whether this process writes files and reports
 
     @property
     def is_done(self) -> bool:
-        """Whether all updates are made; if not, resume_training continues."""
+        """Whether all updates are done; if not, resume_training continues."""
         return self.stopped_by is None
 
 
@@ -67,17 +67,17 @@ def train(
 ) -> TrainingResult:
     """Train a bidirectional language model on a prepared corpus; `output` is the new folder of the run.
 
-    Settings are read from a preset, then from `config`, a TOML file, then from `changes` by dotted name, as in
-    {"optimizer.learning_rate": 0.1, "teacher.model": "..."}. `validation` are files of raw text that is not
-    trained on. `init` is a model whose weights training starts from. SIGINT (Ctrl-C) and SIGTERM save and stop after
-    the current update: see TrainingResult.stopped_by.
+    Settings come from a preset, then from `config`, a TOML file, then from `changes` by dotted name, as in
+    {"optimizer.learning_rate": 0.1, "teacher.model": "..."}; each overrides the previous. `validation` are files of
+    held-out raw text. Training starts from the weights of the model `init`, or from random weights. After SIGINT
+    (Ctrl-C) or SIGTERM, training saves and stops after the current update: see TrainingResult.stopped_by.
     """
     changes = dict(changes or {})
-    of_model = [name for name in changes if name.split(".")[0] in ("model", "share_softmax", "softmax_bias")]
-    if init is not None and of_model:
+    model_settings = [name for name in changes if name.split(".")[0] in ("model", "share_softmax", "softmax_bias")]
+    if init is not None and model_settings:
         raise InputError(
             f"A run that starts from a model (--init) has the configuration of that model, so "
-            f"{', '.join(of_model)} cannot be set; leave that out."
+            f"{', '.join(model_settings)} cannot be set; leave that out."
         )
     settings = read_settings(preset=preset, file=None if config is None else Path(config), changes=changes)
     run = start_run(Path(output), corpus, settings, validation=validation, start_from=init, device=device)
@@ -121,7 +121,7 @@ def catch_signals() -> Iterator[list[int]]:
         if not received:
             received.append(signum)
             received_at = time.monotonic()
-        elif signum == signal.SIGINT and time.monotonic() - received_at > IMPATIENT_SECONDS:
+        elif signum == signal.SIGINT and time.monotonic() - received_at > SECOND_CTRL_C_SECONDS:
             raise KeyboardInterrupt
 
     is_main = threading.current_thread() is threading.main_thread()  # only there signals can be caught
@@ -144,8 +144,8 @@ def start_run(
 ) -> Run:
     """Start a run in a new or empty folder.
 
-    `validation` are files of raw text, read as the corpus was; `start_from` is a model whose weights training
-    starts from.
+    `validation` are files of raw text, read like the corpus; training starts from the weights of the model
+    `start_from`, or from random weights.
     """
     processes = Processes(device)
     if processes.is_first and not is_vacant(folder):
@@ -163,7 +163,7 @@ def start_run(
         start_from=start_from and _absolute(start_from),
         settings=_make_absolute(replace(settings, model=config)),
     )
-    run = record.open_run(folder, opened, initial, processes)
+    run = _open_run(folder, record, opened, initial, processes)
     if processes.is_first:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / RUN_FILE, {"format": FORMAT, "version": VERSION, **asdict(record)})
@@ -173,7 +173,7 @@ def start_run(
 def resume_run(folder: Path, *, device: str = "cpu") -> Run:
     """Open a run at its last checkpoint, or at its beginning if it has none."""
     processes = Processes(device)
-    record = RunRecord.read(folder)
+    record = _read_record(folder)
     corpus = PreparedCorpus.open(record.corpus)
     if corpus.content_hash() != record.corpus_hash:
         raise CheckpointError(
@@ -185,7 +185,7 @@ def resume_run(folder: Path, *, device: str = "cpu") -> Run:
         initial = read_model(checkpoints[-1])
     elif record.start_from is not None:
         initial, _ = _open_initial(record.start_from, corpus)
-    return record.open_run(folder, corpus, initial, processes)
+    return _open_run(folder, record, corpus, initial, processes)
 
 
 @dataclass(frozen=True)
@@ -198,30 +198,31 @@ class RunRecord:
     start_from: str | None
     settings: TrainSettings
 
-    @classmethod
-    def read(cls, folder: Path) -> "RunRecord":
-        """Read the run.json of a folder; CheckpointError if it is missing, damaged or of an unknown format."""
-        path = folder / RUN_FILE
-        if not path.is_file():
-            raise CheckpointError(f"{folder} holds no training run ({RUN_FILE} is missing).")
-        record = read_json(path)
-        if record.get("format") != FORMAT or record.get("version") != VERSION:
-            raise CheckpointError(
-                f"{path} has format {record.get('format')!r}, version {record.get('version')!r}; "
-                f"{FORMAT!r}, version {VERSION} was expected."
-            )
-        content = {field.name: record[field.name] for field in fields(cls) if field.name in record}
-        if isinstance(settings := content.get("settings"), dict) and settings.get("average_every") == 1:
-            del settings["average_every"]  # written by earlier versions; it changes nothing
-        try:
-            return parse(cls, content, str(path))
-        except ConfigError as error:
-            raise CheckpointError(f"{str(error).rstrip('.')}; copy the run again, or start a new one.") from error
 
-    def open_run(self, folder: Path, corpus: PreparedCorpus, initial: Checkpoint | None, processes: Processes) -> Run:
-        """Open the run in a folder, with the weights of a model or with random ones."""
-        text = _read_validation(self.validation, corpus)
-        return Run(folder, corpus, self.settings, validation=text, processes=processes, start_from=initial)
+def _read_record(folder: Path) -> RunRecord:
+    path = folder / RUN_FILE
+    if not path.is_file():
+        raise CheckpointError(f"{folder} holds no training run ({RUN_FILE} is missing).")
+    record = read_json(path)
+    format_name, version = record.pop("format", None), record.pop("version", None)
+    if (format_name, version) != (FORMAT, VERSION):
+        raise CheckpointError(
+            f"{path} has format {format_name!r}, version {version!r}; {FORMAT!r}, version {VERSION} was expected."
+        )
+    try:
+        return parse(RunRecord, record, str(path))
+    except ConfigError as error:
+        raise CheckpointError(f"{str(error).rstrip('.')}; copy the run again, or start a new one.") from error
+
+
+def _open_run(
+    folder: Path, record: RunRecord, corpus: PreparedCorpus, initial: Checkpoint | None, processes: Processes
+) -> Run:
+    settings, names = _read_text_settings(corpus), record.validation
+    validation = [words for name in names for words in read_sentences([name], settings, stdin_copy=Path("-"))]
+    if names and not validation:
+        raise ConfigError(f"The validation text in {', '.join(names)} has no words; give another file.")
+    return Run(folder, corpus, record.settings, validation=validation, processes=processes, start_from=initial)
 
 
 def _open_initial(source: str, corpus: PreparedCorpus) -> tuple[Checkpoint, SoftmaxConfig]:
@@ -259,14 +260,10 @@ def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus, *, is_new: bo
 
     Only a new model splits text on spaces because its corpus does; a model that is adapted keeps its tokenization.
     """
-    prepared = corpus.manifest["settings"]
-    tokenization = TokenizationConfig(split_on_spaces=is_new and prepared["split_on_spaces"])
-    if scripts := prepared.get("characters"):
-        tokenization = TokenizationConfig("characters", tuple(scripts))
-    stated = config.tokenization
+    text, stated = _read_text_settings(corpus), config.tokenization
     if stated == TokenizationConfig():
-        return replace(config, tokenization=tokenization)
-    if stated.scripts != tokenization.scripts or (stated.split_on_spaces and not prepared["split_on_spaces"]):
+        return config if text.split_on_spaces and not is_new else replace(config, tokenization=text.tokenization)
+    if stated.scripts != text.tokenization.scripts or (stated.split_on_spaces and not text.split_on_spaces):
         raise ConfigError(
             f"The corpus {corpus.folder} is not tokenized like the model; prepare it again with the model's "
             f"--characters ({', '.join(stated.scripts) or 'none'}) and --split-on-spaces ({stated.split_on_spaces})."
@@ -274,14 +271,7 @@ def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus, *, is_new: bo
     return config
 
 
-def _read_validation(names: Sequence[str], corpus: PreparedCorpus) -> list[list[str]]:
-    """Read the sentences of the validation files, split as the corpus was."""
-    recorded = corpus.manifest["settings"]
-    settings = PrepareSettings(
-        **{name: recorded[name] for name in ("field", "split", "language", "split_on_spaces")},
-        characters=tuple(recorded.get("characters", ())),
-    )
-    sentences = [words for name in names for words in read_sentences([name], settings, stdin_copy=Path("-"))]
-    if names and not sentences:
-        raise ConfigError(f"The validation text in {', '.join(names)} has no words; give another file.")
-    return sentences
+def _read_text_settings(corpus: PreparedCorpus) -> TextSettings:
+    """Return the settings by which the text of the corpus was split into sentences and words."""
+    recorded, names = corpus.manifest["settings"], {field.name for field in fields(TextSettings)}
+    return TextSettings.from_dict({name: value for name, value in recorded.items() if name in names})

@@ -1,7 +1,7 @@
-"""One update of the weights: the loss of a window of packed rows, its gradients, the only step of the optimizer.
+"""One update of the weights: the loss of a window, its gradients, and the step of the optimizer.
 
-The loss is that of predicting the next word and the previous one, plus that of the auxiliary task.
-The learning rate and everything random are functions of the number of the update alone, so that resuming is exact.
+The loss is that of predicting the next word and the previous one, plus that of distillation. The learning rate and all
+random numbers depend only on the seed and the number of the update, so resuming is exact.
 """
 
 import math
@@ -15,32 +15,29 @@ from torch import Tensor, nn
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
-from elmo.pretrain.auxiliary import AuxiliaryTask, SentenceBatch
+from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
+from elmo.pretrain.sentence_batch import SentenceBatch
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, to_device
 
 INITIAL_ACCUMULATOR = 1.0
-FINAL_RATE_SHARE = 0.1  # of the rate, after a decay
-
-
-class DivergedError(ElmoError):
-    """The loss is no longer a number; the last good checkpoint is untouched."""
+FINAL_RATE_SHARE = 0.1  # of the learning rate, after cosine decay
 
 
 @dataclass(frozen=True)
 class WindowLoss:
-    """Losses of the language model, summed over the predictions of a window and of its auxiliary batch."""
+    """The losses of a window and of its distillation batch."""
 
-    left_to_right: Tensor
+    left_to_right: Tensor  # of the language model, summed over the predictions
     right_to_left: Tensor
+    distillation: Tensor  # weighted
+    metrics: Tensor  # (M, 2): sum and number of the values of each metric of distillation
     state: BiLMState  # after the window
-    auxiliary: Tensor  # the weighted loss of the auxiliary task
-    totals: Tensor  # (M, 2): sum and number of the values of each of its metrics
 
 
 class Objective(nn.Module):
-    """The biLM with its training loss and that of an auxiliary task; dropout only while training."""
+    """The biLM with its training loss, and distillation; dropout is only applied while training."""
 
     def __init__(
         self,
@@ -48,11 +45,11 @@ class Objective(nn.Module):
         *,
         dropout: float,
         product_dtype: torch.dtype = torch.float32,
-        auxiliary: AuxiliaryTask | None = None,
+        distillation: Distillation | None = None,
     ) -> None:
         """`product_dtype` is that of matrix multiplications."""
         super().__init__()
-        self.bilm, self.auxiliary = bilm, AuxiliaryTask() if auxiliary is None else auxiliary
+        self.bilm, self.distillation = bilm, distillation
         self.dropout, self.product_dtype = dropout, product_dtype
 
     def forward(
@@ -64,32 +61,24 @@ class Objective(nn.Module):
     ) -> WindowLoss:
         """Return the losses of a window, against sampled words or, without samples, the whole vocabulary.
 
-        `sentences` is the batch of the auxiliary task.
+        `sentences` is a distillation batch.
         """
-        layers, end = self._run(batch, state)
-        tops = [side[-1].flatten(0, 1) for side in layers]  # (T·B, D)
-        targets = [*batch.targets.flatten(1)]
-        auxiliary = torch.zeros((), device=batch.word_index.device)
-        totals = torch.zeros(len(self.auxiliary.metrics), 2, dtype=torch.float64, device=batch.word_index.device)
-        if sentences is not None:
-            sides, words = self._run_sentences(sentences)
-            auxiliary, totals = self.auxiliary(words, sentences.teacher)
-            for direction, positions in enumerate(sentences.predicting):
-                tops[direction] = torch.cat([tops[direction], sides[direction][-1, positions]])
-                targets[direction] = torch.cat([targets[direction], sentences.targets[direction]])
-        losses = self._predict(tops, targets, samples)
-        return WindowLoss(losses[0], losses[1], end, auxiliary, totals)
+        sides, end = self._run(batch, state)
+        distillation, metrics = batch.keep.new_zeros(()), batch.keep.new_zeros(0, 2)
+        if self.distillation is not None and sentences is not None:
+            distillation, metrics = self.distillation(self.encode_sentences(sentences), sentences.targets)
+        left_to_right, right_to_left = (
+            self._predict(direction, sides[direction][-1].flatten(0, 1), batch.targets[direction].flatten(), samples)
+            for direction in range(2)
+        )
+        return WindowLoss(left_to_right, right_to_left, distillation, metrics, end)
 
     def encode_sentences(self, batch: SentenceBatch) -> Tensor:
         """Return the layers of the words of whole sentences, (L+1, N, 2D)."""
-        return self._run_sentences(batch)[1]
-
-    def _run_sentences(self, batch: SentenceBatch) -> tuple[list[Tensor], Tensor]:
-        """Return the layers of each direction, (L+1, T·B, D), and of the words, (L+1, N, 2D)."""
         layers, _ = self._run(batch, self.bilm.zero_state(batch.keep.shape[1]))
-        sides = [torch.stack(side).flatten(1, 2) for side in layers]
+        sides = [torch.stack(side).flatten(1, 2) for side in layers]  # (L+1, T·B, D)
         words = [side[:, positions] for side, positions in zip(sides, batch.word_positions, strict=True)]
-        return sides, torch.cat(words, dim=-1).float()
+        return torch.cat(words, dim=-1).float()
 
     def _run(self, batch: LMBatch | SentenceBatch, state: BiLMState) -> tuple[list[list[Tensor]], BiLMState]:
         """Return each direction's layers, word vectors first, (T, B, D) each, and the state after them."""
@@ -107,17 +96,14 @@ class Objective(nn.Module):
                 ends.append(end.map(Tensor.detach))
         return sides, BiLMState(ends[0], ends[1])
 
-    def _predict(self, tops: list[Tensor], targets: list[Tensor], samples: NegativeSamples | None) -> list[Tensor]:
-        """Return the loss of each direction, summed over its states (N, D)."""
+    def _predict(self, direction: int, top: Tensor, targets: Tensor, samples: NegativeSamples | None) -> Tensor:
+        """Return the loss of one direction, summed over its states (N, D)."""
         assert self.bilm.softmaxes is not None
-        losses = []
-        for softmax, top, target in zip(self.bilm.softmaxes, tops, targets, strict=True):
-            states = F.dropout(top, self.dropout, training=self.training)
-            if samples is None:
-                losses.append(softmax.loss(states, target))
-            else:
-                losses.append(softmax.sampled_loss(states.to(self.product_dtype), target, samples))
-        return losses
+        softmax = self.bilm.softmaxes[direction]
+        states = F.dropout(top, self.dropout, training=self.training)
+        if samples is None:
+            return softmax.loss(states, targets)
+        return softmax.sampled_loss(states.to(self.product_dtype), targets, samples)
 
 
 @dataclass
@@ -148,7 +134,7 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     num_words: int
-    auxiliary: Mapping[str, float]  # the metrics of the auxiliary task
+    distillation: Mapping[str, float]  # its metrics
 
     def describe(self, *, sampled: bool) -> dict[str, float]:
         """Return the values for the metrics; a sampled loss is not comparable with one of the full softmax."""
@@ -159,7 +145,7 @@ class StepReport:
             "gradient_norm": self.gradient_norm,
             "learning_rate": self.learning_rate,
             "num_words": self.num_words,
-            **self.auxiliary,
+            **self.distillation,
         }
 
 
@@ -171,51 +157,48 @@ def train_step(
     num_updates: int,
     num_words: int,
 ) -> StepReport:
-    """Take windows_per_update windows and update the weights once; `num_words` is the size of the vocabulary."""
-    update, processes = state.num_updates, state.processes
+    """Take a window and update the weights once; `num_words` is the size of the vocabulary."""
+    update, processes, parameters = state.num_updates, state.processes, state.parameters
     torch.manual_seed(_mix_seed(settings.seed, update, processes.rank + 1))
-    parameters, metrics = state.parameters, state.objective.auxiliary.metrics
-    device = parameters[0].device
     for group in state.optimizer.param_groups:
         group["lr"] = rate_at(update, num_updates, settings.optimizer)
     state.optimizer.zero_grad(set_to_none=True)
-    # Losses left to right and right to left, words, then the sum and the number of each metric.
-    sums = torch.zeros(3 + 2 * len(metrics), dtype=torch.float64, device=device)
-    for window in range(settings.windows_per_update):
-        batch, sentences = next(batches)
-        batch, sentences = to_device(batch, device), None if sentences is None else to_device(sentences, device)
-        samples = None
-        if settings.num_samples:
-            generator = torch.Generator().manual_seed(_mix_seed(settings.seed, update, 0) + window)
-            samples = NegativeSamples(settings.num_samples, num_words, generator).to(device)
-        num_predicted = batch.num_words + (0 if sentences is None else sentences.predicting.shape[1])
-        result: WindowLoss = state.objective(batch, state.bilm_state, samples, sentences)
-        loss = (result.left_to_right + result.right_to_left) / (2 * num_predicted) + result.auxiliary
-        (loss * settings.num_steps / settings.windows_per_update).backward()  # type: ignore[no-untyped-call]
-        state.bilm_state, state.position = result.state, batch.position
-        losses = [result.left_to_right.detach(), result.right_to_left.detach(), loss.new_tensor(num_predicted)]
-        sums += torch.cat([torch.stack(losses), result.totals.flatten()])
+    batch, sentences = next(batches)
+    batch = to_device(batch, processes.device)
+    sentences = None if sentences is None else to_device(sentences, processes.device)
+    samples = None
+    if settings.num_samples:
+        generator = torch.Generator().manual_seed(_mix_seed(settings.seed, update, 0))
+        samples = NegativeSamples(settings.num_samples, num_words, generator).to(processes.device)
+    result: WindowLoss = state.objective(batch, state.bilm_state, samples, sentences)
+    loss = (result.left_to_right + result.right_to_left) / batch.targets.numel() + result.distillation
+    (loss * settings.num_steps).backward()  # type: ignore[no-untyped-call]
+    state.bilm_state, state.position = result.state, batch.position
+    losses = torch.stack([result.left_to_right, result.right_to_left]).detach()
+    sums = torch.cat([losses, result.metrics.flatten()]).double()
     processes.add(sums)
     processes.combine_gradients(parameters)
     norm = clip_gradients(parameters, settings.optimizer.clip_norm)
-    left_to_right, right_to_left, words, *totals = sums.tolist()
+    left_to_right, right_to_left = sums[:2].tolist()
     if not math.isfinite(left_to_right + right_to_left + norm):
-        raise DivergedError(
+        raise ElmoError(
             f"The loss or its gradient is not a number at update {update + 1}; the last checkpoint is good, so "
             "start a new run from it with --init, or from scratch, with a lower optimizer.learning_rate."
         )
     state.optimizer.step()
+    words_per_update = settings.num_rows * settings.num_steps
     state.num_updates += 1
-    state.num_words += int(words)
-    values = zip(metrics, totals[::2], totals[1::2], strict=True)
+    state.num_words += words_per_update
+    names = () if state.objective.distillation is None else state.objective.distillation.metrics
+    metrics = zip(names, sums[2:].view(-1, 2).tolist(), strict=False)  # none in updates without distillation
     return StepReport(
         update=state.num_updates,
-        left_to_right_loss=left_to_right / words,
-        right_to_left_loss=right_to_left / words,
+        left_to_right_loss=left_to_right / words_per_update,
+        right_to_left_loss=right_to_left / words_per_update,
         gradient_norm=norm,
         learning_rate=state.optimizer.param_groups[0]["lr"],
         num_words=state.num_words,
-        auxiliary={name: total / count for name, total, count in values if count},
+        distillation={name: total / count for name, (total, count) in metrics},
     )
 
 
@@ -244,12 +227,11 @@ def rate_at(update: int, num_updates: int, settings: OptimizerSettings) -> float
     """Return the learning rate of an update, counted from 0, in a run of num_updates."""
     if update < settings.warmup_steps:
         return settings.learning_rate * (update + 1) / settings.warmup_steps
-    rate = settings.learning_rate * min(1.0, (num_updates - update) / (settings.cooldown_steps + 1))
+    rate = settings.learning_rate * min(1.0, (num_updates - update) / (settings.linear_decay_steps + 1))
     if settings.decay == "none":
         return rate
-    done = (update - settings.warmup_steps) / max(1, num_updates - settings.warmup_steps)
-    share = FINAL_RATE_SHARE + (1 - FINAL_RATE_SHARE) * (1 + math.cos(math.pi * min(1.0, done))) / 2
-    return rate * share
+    progress = (update - settings.warmup_steps) / (num_updates - settings.warmup_steps)
+    return rate * (FINAL_RATE_SHARE + (1 - FINAL_RATE_SHARE) * (1 + math.cos(math.pi * progress)) / 2)
 
 
 def _mix_seed(*numbers: int) -> int:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from elmo.pretrain.run import Run
 
 METRICS_FILE = "metrics.jsonl"
-_SMOOTHING = 0.95  # of the losses shown: values of single updates vary widely
+_SMOOTHING = 0.95  # of the displayed losses, which vary widely between updates
 
 
 class MetricsWriter:
-    """Appends to the metrics of a run, after dropping lines later than the update it resumes from."""
+    """Appends to the metrics of a run, after dropping the lines after the update from which it resumes."""
 
     def __init__(self, run: Path, *, resumed_at: int = 0) -> None:
         self._path = run / METRICS_FILE
@@ -33,9 +33,9 @@ class MetricsWriter:
 
     def write(self, kind: str, update: int, values: dict[str, float]) -> None:
         """Append one line: "train" (sampled losses) or "validation" (full softmax)."""
-        shown = {name: value if math.isfinite(value) else None for name, value in values.items()}
+        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
         with _writing(self._path.parent):
-            self._file.write(json.dumps({"kind": kind, "update": update, **shown}) + "\n")
+            self._file.write(json.dumps({"kind": kind, "update": update, **finite}) + "\n")
             self._file.flush()
 
     def close(self) -> None:
@@ -45,7 +45,7 @@ class MetricsWriter:
 
 
 def read_metrics(run: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a run's metrics; a last line truncated by a crash is left out."""
+    """Yield the lines of a run's metrics; skip a last line that a crash truncated."""
     path = run / METRICS_FILE
     if not path.is_file():
         return
@@ -69,7 +69,7 @@ def _writing(run: Path) -> Iterator[None]:
 
 
 class TrainingReport:
-    """Shows a run in a status bar: losses and remaining time, then each event."""
+    """Shows the losses and the remaining time of a run in a status bar, and prints validations and checkpoints."""
 
     def __init__(self, run: "Run", bar: StatusBar) -> None:
         self._run, self._bar = run, bar
@@ -84,7 +84,7 @@ class TrainingReport:
         """Show the losses of an update, the rate and the remaining time."""
         loss = self._smooth(self._loss_name, (report.left_to_right_loss + report.right_to_left_loss) / 2)
         parts = [f"update {report.update:,} of {self._run.num_updates:,}", f"{self._loss_name} {loss:.3f}"]
-        for name, value in report.auxiliary.items():
+        for name, value in report.distillation.items():
             parts.append(f"{name.replace('_', ' ')} {self._smooth(name, value):.3f}")
         seconds = max(1e-9, time.monotonic() - self._started)
         parts.append(f"{(report.num_words - self._start_words) / seconds:,.0f} words/s")
@@ -94,7 +94,7 @@ class TrainingReport:
         self._bar.show(report.update, ", ".join(parts))
 
     def on_validation(self, update: int, values: Mapping[str, float]) -> None:
-        """Print the perplexity on the validation text, and the metrics of an auxiliary task."""
+        """Print the perplexity on the validation text, and the metrics of distillation."""
         self._bar.say(
             f"update {update:,}: validation perplexity (full softmax) {values['perplexity']:.2f} "
             f"(left to right {values['left_to_right_perplexity']:.2f}, right to left "

@@ -1,11 +1,12 @@
-"""A training run in one process: batches -> updates, metrics, validations and checkpoints.
+"""A training run: batches -> updates, metrics, validations and checkpoints.
 
 launch.py opens runs; loop.py makes one update; checkpoints.py saves and loads the state of training.
 """
 
+import itertools
 import math
 import shutil
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,17 +23,17 @@ from elmo.inference.scoring import evaluate_text
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
 from elmo.nn.build import build_bilm, to_tensors, weights_of
-from elmo.pretrain.auxiliary import AuxiliaryTask, SentenceBatch
 from elmo.pretrain.checkpoints import load_checkpoint, save_checkpoint
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, train_step
 from elmo.pretrain.metrics import MetricsWriter
+from elmo.pretrain.sentence_batch import SentenceBatch
 from elmo.pretrain.settings import TrainSettings
-from elmo.pretrain.stream import LMBatch, Position, TokenReader, WindowStream, read_ahead
+from elmo.pretrain.stream import LMBatch, Position, TokenReader, read_ahead, read_windows
 from elmo.text.vocabulary import Vocabulary
 
-MEASURED = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
+METRICS = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
 
 
 @dataclass(frozen=True)
@@ -57,31 +58,33 @@ class Run:
         processes: Processes,
         start_from: Checkpoint | None = None,
     ) -> None:
-        """Open a run at the last checkpoint in its folder, whose model `start_from` is, or at its beginning."""
+        """Open a run at the last checkpoint in its folder, or at its beginning.
+
+        `start_from` is the model of that checkpoint, or the initial model.
+        """
         self.folder, self.corpus, self.settings = folder, corpus, settings
-        self._validation, self._processes = validation, processes
+        self._validation, self._processes, self.is_first = validation, processes, processes.is_first
         # The sizes follow from the vocabulary of the corpus.
         config, num_words = settings.model, len(corpus.vocabulary)
         words = replace(config.words, num_words=num_words) if config.words else None
         softmax = SoftmaxConfig(num_words, shared=settings.share_softmax)
         self.config = replace(config, words=words, softmax=softmax)
-        words_per_update = settings.num_rows * settings.num_steps * settings.windows_per_update
-        num_updates = math.ceil(settings.num_epochs * corpus.num_tokens / words_per_update)
+        num_updates = math.ceil(settings.num_epochs * corpus.num_tokens / (settings.num_rows * settings.num_steps))
         self.num_updates = min(num_updates, settings.max_updates or num_updates)
         self._word_counts = _count_vocabulary(corpus)
         self.perplexity: float | None = None  # at the last validation, in this process
+        self.distillation: Distillation | None = None
         torch.manual_seed(settings.seed)
-        self._auxiliary = AuxiliaryTask()
         if settings.teacher is not None:
-            self._auxiliary = Distillation(
+            self.distillation = Distillation(
                 settings.teacher, corpus, self.config, processes, start_from,
                 folder=folder, num_updates=self.num_updates, seed=settings.seed,
-            )  # fmt: skip
+            ).to(processes.device)  # fmt: skip
         self.state = self._make_state(start_from)
         if checkpoints := list_checkpoints(folder):
             load_checkpoint(self.state, checkpoints[-1])
-        else:
-            self._auxiliary.initialize(self.state.objective.encode_sentences)
+        elif self.distillation is not None:
+            self.distillation.initialize(self.state.objective.encode_sentences)
 
     def _make_state(self, start_from: Checkpoint | None) -> TrainState:
         settings, processes = self.settings, self._processes
@@ -93,13 +96,13 @@ class Run:
             _set_frequency_bias(bilm, self._word_counts)
         bilm = bilm.to(processes.device)
         assert bilm.softmaxes is not None
-        for softmax in bilm.softmaxes:  # AdamW moves every row at every update
+        for softmax in bilm.softmaxes:  # AdamW changes every row in every update
             softmax.sparse_gradient = settings.optimizer.kind == "adagrad" and settings.num_samples > 0
         objective = Objective(
             bilm,
             dropout=settings.dropout,
             product_dtype=getattr(torch, settings.precision),
-            auxiliary=self._auxiliary.to(processes.device),
+            distillation=self.distillation,
         )
         rows = processes.share(settings.num_rows)
         return TrainState(
@@ -110,13 +113,8 @@ class Run:
             processes=processes,
         )
 
-    @property
-    def is_first(self) -> bool:
-        """Whether this process reports."""
-        return self._processes.is_first
-
     def close(self) -> None:
-        """Leave the group of processes."""
+        """Leave the process group."""
         self._processes.leave()
 
     def checkpoint(self) -> Checkpoint:
@@ -128,10 +126,10 @@ class Run:
             origin={"format": "trained", "source": self.folder.name},
             word_counts=self._word_counts,
         )
-        return self._auxiliary.complete(checkpoint)
+        return checkpoint if self.distillation is None else self.distillation.add_head(checkpoint)
 
     def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
-        """Update the weights until the run is done, validating and saving on the way; return whether it is done.
+        """Train to the end of the run; return whether it was reached.
 
         When `should_stop` returns True in any process, all of them save and stop after the update.
         """
@@ -141,8 +139,8 @@ class Run:
             metrics = None
             if self.is_first:
                 # Two processes training in one folder would remove each other's checkpoints.
-                refusal = f"Another process is training in {self.folder}; wait for it, or stop it first."
-                stack.enter_context(holding(self.folder, refusal, self.folder / CHECKPOINTS))
+                message = f"Another process is training in {self.folder}; wait for it, or stop it first."
+                stack.enter_context(holding(self.folder, message, self.folder / CHECKPOINTS))
                 self._remove_old()
                 metrics = MetricsWriter(self.folder, resumed_at=state.num_updates)
                 stack.callback(metrics.close)
@@ -158,12 +156,9 @@ class Run:
         return True
 
     def _read_batches(self) -> Generator[tuple[LMBatch, SentenceBatch | None], None, None]:
-        """Yield the next windows of this process, each with the batch of the auxiliary task."""
+        """Yield the next windows of this process, each with its distillation batch."""
         settings = self.settings
-        sentences = self._auxiliary.batches(
-            num_updates=self.state.num_updates, windows_per_update=settings.windows_per_update
-        )
-        stream = WindowStream(
+        windows = read_windows(
             TokenReader(self.corpus, self.config),
             num_rows=settings.num_rows,
             num_steps=settings.num_steps,
@@ -171,10 +166,13 @@ class Run:
             reset_at_sentences=settings.reset_state == "sentence",
             position=self.state.position,
         )
-        return read_ahead(lambda: (stream.next_batch(), next(sentences)))
+        sentences: Iterator[SentenceBatch | None] = itertools.repeat(None)
+        if self.distillation is not None:
+            sentences = self.distillation.batches(num_updates=self.state.num_updates)
+        return read_ahead(zip(windows, sentences, strict=True))
 
     def _after(self, report: StepReport, metrics: MetricsWriter | None, watcher: Watcher) -> None:
-        """Write metrics, validate and save, each where it is due after an update."""
+        """Write metrics, validate and save after an update, where the settings say so."""
         settings, update = self.settings, report.update
         is_last = update == self.num_updates
         validates = bool(self._validation) and (is_last or update % settings.validate_every == 0)
@@ -194,8 +192,8 @@ class Run:
         checkpoint, carries_state = self.checkpoint(), self.settings.reset_state == "never"
         model = Elmo(checkpoint, device=str(self._processes.device), state="carry" if carries_state else "zero")
         evaluation = evaluate_text(model, self._validation)
-        values = {name: getattr(evaluation, name) for name in MEASURED}
-        return values | self._auxiliary.validate(checkpoint, self._validation)
+        values = {name: getattr(evaluation, name) for name in METRICS}
+        return values | (self.distillation.validate(checkpoint, self._validation) if self.distillation else {})
 
     def _save(self, watcher: Watcher) -> None:
         folder = save_checkpoint(self.folder, self.state, self.checkpoint())
@@ -204,22 +202,22 @@ class Run:
             watcher.on_checkpoint(folder)
 
     def _remove_old(self) -> None:
-        """Keep the last checkpoints alone."""
+        """Delete all but the last checkpoints."""
         for folder in list_checkpoints(self.folder)[: -self.settings.keep_checkpoints]:
             shutil.rmtree(folder)
 
 
 def _count_vocabulary(corpus: PreparedCorpus) -> tuple[int, ...]:
-    """Return how often each word of the vocabulary occurs in the corpus; a boundary once per sentence."""
+    """Return the counts of the words of the vocabulary in the corpus; a boundary occurs once per sentence."""
     counts = np.bincount(corpus.targets[1:], weights=corpus.word_counts[1:], minlength=len(corpus.vocabulary))
     counts[Vocabulary(corpus.vocabulary).boundaries()] = corpus.num_sentences
     return tuple(counts.astype(np.int64).tolist())
 
 
 def _set_frequency_bias(bilm: BiLM, word_counts: Sequence[int]) -> None:
-    """Start the bias of each word at the log of its share of the corpus.
+    """Initialize the bias of each word to the log of its relative frequency.
 
-    AdamW moves a weight by about its learning rate, so a bias of -10 would take thousands of updates.
+    AdamW changes a weight by about the learning rate per update, so a bias of -10 would take thousands of updates.
     """
     counts = np.array(word_counts, dtype=np.float64)
     bias = torch.from_numpy(np.log((counts + 1) / (counts + 1).sum()))

@@ -1,4 +1,4 @@
-"""The settings of training: frozen, validated dataclasses <-> TOML, and the presets to start from.
+"""The settings of training as frozen, validated dataclasses, and the presets.
 
 The vocabulary and the softmax follow from the corpus, or from the model of --init, and are not settings.
 """
@@ -20,9 +20,9 @@ else:
     import tomli as tomllib
 
 
-UNKNOWN_SIZE = 1  # of a vocabulary, until the corpus is opened
-# What follows from a prepared corpus, which is UTF-8.
-_OF_CORPUS: dict[str, Any] = {
+UNKNOWN_SIZE = 1  # placeholder for the vocabulary size until the corpus is opened
+# Settings of a model that follow from the corpus, with their placeholders.
+_CORPUS_SETTINGS: dict[str, Any] = {
     "softmax": None, "words.num_words": UNKNOWN_SIZE,
     "characters.alphabet": "utf-8", "characters.num_characters": Utf8Alphabet.NUM_IDS,
     "begin_word": ModelConfig.begin_word, "end_word": ModelConfig.end_word, "unknown_word": ModelConfig.unknown_word,
@@ -37,7 +37,7 @@ class OptimizerSettings(Settings):
     learning_rate: float = number(0.2, above=0)
     warmup_steps: int = number(0, least=0)  # updates over which the rate rises linearly from 0
     decay: Literal["none", "cosine"] = "none"  # to a tenth, over the whole run
-    cooldown_steps: int = number(0, least=0)  # last updates of the run, over which the rate falls linearly towards 0
+    linear_decay_steps: int = number(0, least=0)  # last updates of the run, over which the rate falls linearly to 0
     weight_decay: float = number(0.0, least=0)  # adamw only
     clip_norm: float = number(10.0, above=0)  # maximum norm of the gradient of all weights together
 
@@ -51,22 +51,19 @@ class OptimizerSettings(Settings):
 
 @dataclass(frozen=True)
 class TeacherSettings(Settings):
-    """Distillation: an encoder whose vectors of words and sentences the model learns besides the language model."""
+    """Distillation: an encoder whose word and sentence vectors the model learns to predict."""
 
     model: str  # a Hugging Face encoder: a folder, or a name on the hub
-    words: float = number(10.0, least=0)  # weight of 1 - cosine with its word vectors; 0: not learned
-    sentences: float = number(0.0, least=0)  # weight of the loss on its sentence vectors; 0: not learned
+    words: float = number(10.0, least=0)  # weight of the loss on its word vectors; 0: not distilled
+    sentences: float = number(0.0, least=0)  # weight of the loss on its sentence vectors; 0: not distilled
     contrast: float = number(1.0, least=0)  # weight of the margin to reordered and negated sentences
     negations: tuple[str, ...] = ()  # words that negate a sentence, in lower case
     corpus: str | None = None  # a prepared corpus of sentences for the teacher; by default that of the run
-    num_sentences: int = number(200_000, least=0)  # that the teacher encodes, drawn at random; 0: all
-    cache: str | None = None  # a folder for the teacher's vectors; by default RUN-teacher
-    batch_sentences: int = number(256, above=0)  # in a distillation batch
-    every: int = number(1, above=0)  # updates from one distillation batch to the next
-    predict: bool = True  # whether the language model also learns from the distilled sentences
-    begin: float = 0.0  # when distillation starts, as a share of the run
-    end: float = 1.0  # when it stops
-    max_words: int = number(48, above=0)  # longer sentences are truncated, for both
+    num_sentences: int = number(200_000, least=0)  # sentences to encode, drawn at random; 0: all
+    cache: str | None = None  # folder of the teacher's vectors; by default RUN-teacher
+    batch_sentences: int = number(256, above=0)  # sentences in a distillation batch
+    begin: float = number(0.0, least=0, most=1)  # start of distillation, as a fraction of the run
+    max_words: int = number(48, above=0)  # longer sentences are truncated, for the teacher and the model
     precision: Literal["float32", "bfloat16"] = "float32"  # of the teacher
 
     def faults(self) -> list[str]:
@@ -74,44 +71,41 @@ class TeacherSettings(Settings):
         faults = super().faults()
         if not self.words and not self.sentences:
             faults.append("words and sentences are both 0; set the weight of at least one of them")
-        if not 0 <= self.begin < self.end <= 1:
-            faults.append(f"begin is {self.begin} and end is {self.end}; 0 <= begin < end <= 1 was expected")
         return faults
 
 
 @dataclass(frozen=True)
 class TrainSettings(Settings):
-    """Everything that determines a training run, except the files it reads."""
+    """The settings of a training run; together with its input files, they determine the result."""
 
     model: ModelConfig = field(default_factory=ModelConfig)
     optimizer: OptimizerSettings = field(default_factory=OptimizerSettings)
     teacher: TeacherSettings | None = None
-    num_rows: int = number(128, above=0)  # of the global batch, over all processes
-    num_steps: int = number(20, above=0)  # words per row in a window; backpropagation is truncated there
-    windows_per_update: int = number(1, above=0)  # windows whose gradients are accumulated before an update
-    num_samples: int = number(8192, least=0)  # words sampled against each window's targets; 0: the whole vocabulary
+    num_rows: int = number(128, above=0)  # batch size over all processes
+    num_steps: int = number(20, above=0)  # words per row in a window (truncated backpropagation)
+    num_samples: int = number(8192, least=0)  # negative samples per window; 0: softmax over the whole vocabulary
     share_softmax: bool = True  # one softmax for both directions, or one each
-    softmax_bias: Literal["zero", "frequency"] = "zero"  # initial bias; frequency: log of the word's share
+    softmax_bias: Literal["zero", "frequency"] = "zero"  # initial bias; frequency: log of the word's frequency
     dropout: float = number(0.1, least=0, most=0.99)
-    reset_state: Literal["sentence", "never"] = "sentence"  # where rows start from a zero state
+    reset_state: Literal["sentence", "never"] = "sentence"  # where the LSTM state is reset to zero
     # Of matrix multiplications; when settings are read, auto becomes bfloat16 if the CPU has instructions for it.
     precision: Literal["float32", "bfloat16", "auto"] = "float32"
     num_epochs: float = number(10.0, above=0)
-    max_updates: int | None = number(None, above=0)  # stop here even if epochs are left
+    max_updates: int | None = number(None, above=0)  # ends the run earlier than num_epochs
     seed: int = number(0, least=0)
     log_every: int = number(20, above=0)  # updates
     validate_every: int = number(1000, above=0)
     checkpoint_every: int = number(500, above=0)
-    keep_checkpoints: int = number(2, above=0)  # the last ones
+    keep_checkpoints: int = number(2, above=0)  # how many of the last checkpoints to keep
 
 
 def _list_overwritten(model: ModelConfig) -> list[str]:
     """Return one phrase per setting of a model that follows from the corpus."""
     faults = []
-    for name, expected in _OF_CORPUS.items():
+    for name, expected in _CORPUS_SETTINGS.items():
         group, _, key = name.rpartition(".")
-        part = getattr(model, group) if group else model
-        if part is not None and getattr(part, key) != expected:
+        config = getattr(model, group) if group else model
+        if config is not None and getattr(config, key) != expected:
             faults.append(f"model.{name} follows from the corpus; leave it out")
     return faults
 
@@ -156,14 +150,14 @@ PRESETS: dict[str, TrainSettings] = {
 def read_settings(
     *, preset: str | None = None, file: Path | None = None, changes: Mapping[str, Any] | None = None
 ) -> TrainSettings:
-    """Read a preset (or the defaults), then a TOML file, then single `changes` by dotted name, each over the last.
+    """Read the settings of a preset (or the defaults), of a TOML file and of `changes` (by dotted name).
 
-    The file may name its own preset. Raises one ConfigError that lists all faults.
+    Each overrides the previous. The file may name its own preset. Raises one ConfigError that lists all faults.
     """
     stated = _read_toml(file) if file is not None else {}
     merge(stated, changes or {})
-    named_in_file = stated.pop("preset", None)
-    name = preset or named_in_file
+    preset_in_file = stated.pop("preset", None)
+    name = preset or preset_in_file
     if name is not None and (not isinstance(name, str) or name not in PRESETS):
         raise ConfigError(f"The preset {name!r} is not known; choose one of {', '.join(PRESETS)}.")
     values = (PRESETS[name] if name else TrainSettings()).to_dict()
@@ -171,7 +165,7 @@ def read_settings(
     if isinstance(model, dict):
         encoder = model.get("encoder")
         if isinstance(encoder, dict) and encoder.get("kind", "lstm") != values["model"]["encoder"]["kind"]:
-            values["model"]["encoder"] = {}  # the preset describes another kind of encoder
+            values["model"]["encoder"] = {}  # the preset's encoder is of another kind
         if model.get("characters") is False:
             model["characters"] = None  # TOML has no null
         if isinstance(model.get("words"), dict):

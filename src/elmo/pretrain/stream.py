@@ -5,9 +5,10 @@ rows, and the text of a row does not depend on the number of processes.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Position:
-    """For each row of this process: its block in the endless sequence of blocks, and the offset in that block."""
+    """For each row of this process: its block, counted over all epochs, and the offset in that block."""
 
     block: tuple[int, ...]
     offset: tuple[int, ...]
@@ -65,13 +66,13 @@ def to_device(batch: T, device: torch.device) -> T:
 
 
 class TokenReader:
-    """Word ids of a corpus -> the inputs and targets of a model."""
+    """Converts the word ids of a corpus into the inputs and targets of a model."""
 
     def __init__(self, corpus: PreparedCorpus, config: ModelConfig) -> None:
         self.corpus = corpus
         self._max_characters = config.characters.max_characters if config.characters else None
         self._reads_words = config.words is not None
-        self._boundaries = Vocabulary(corpus.vocabulary).boundaries()  # vocabulary ids of begin and end
+        self._boundaries = Vocabulary(corpus.vocabulary).boundaries()  # their vocabulary ids
 
     def index_distinct(self, ids: Ids) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """Return the index of the distinct word for each id (2, ...), and the distinct words' character and word ids.
@@ -93,78 +94,74 @@ class TokenReader:
             word_ids = torch.from_numpy(np.concatenate([self._boundaries, words]))
         return torch.from_numpy(word_index), char_ids, word_ids
 
-    def find_targets(self, following: Ids) -> Ids:
+    def find_targets(self, following: Ids) -> Tensor:
         """Return the vocabulary ids of the following words, (2, ...), with the end boundary of each direction."""
-        begin, end = self._boundaries
-        return _set_boundaries(self.corpus.targets[following].astype(np.int64), following, (end, begin))
+        targets = self.corpus.targets[following].astype(np.int64)
+        _set_boundaries(targets, following, self._boundaries[::-1])
+        return torch.from_numpy(targets)
 
 
-def _set_boundaries(values: Ids, ids: Ids, boundaries: tuple[int, int]) -> Ids:
+def _set_boundaries(values: Ids, ids: Ids, boundaries: Iterable[int]) -> None:
     """Write the boundary of each direction where its id is BOS."""
     for direction, boundary in enumerate(boundaries):
         values[direction][ids[direction] == BOS_ID] = boundary
-    return values
 
 
-class WindowStream:
-    """An endless stream of the windows of some rows of the global batch."""
-
-    def __init__(
-        self,
-        tokens: TokenReader,
-        *,
-        num_rows: int,
-        num_steps: int,
-        seed: int,
-        reset_at_sentences: bool,
-        position: Position,
-    ) -> None:
-        """Open a stream of the rows of `position`, this process's share of the `num_rows` of the global batch."""
-        self._tokens, self._corpus, self._blocks = tokens, tokens.corpus, tokens.corpus.blocks()
-        self._num_rows, self._num_steps, self._seed, self._reset = num_rows, num_steps, seed, reset_at_sentences
-        self._block, self._offset = list(position.block), list(position.offset)
-        self._orders: dict[int, Ids] = {}
-        self._loaded = [self._load(number) for number in self._block]
-
-    def next_batch(self) -> LMBatch:
-        """Return the next window of every row."""
-        inputs = np.empty((2, len(self._block), self._num_steps), dtype=np.int64)
+def read_windows(
+    tokens: TokenReader, *, num_rows: int, num_steps: int, seed: int, reset_at_sentences: bool, position: Position
+) -> Iterator[LMBatch]:
+    """Yield the windows of the rows of `position`, without end; `num_rows` is the size of the global batch."""
+    reader = BlockReader(tokens.corpus, seed)
+    blocks, offsets = list(position.block), list(position.offset)
+    loaded = [reader.load(block) for block in blocks]  # (2, n) each
+    while True:
+        inputs = np.empty((2, len(blocks), num_steps), dtype=np.int64)
         following = np.empty_like(inputs)
-        for row in range(len(self._block)):
+        for row in range(len(blocks)):
             filled = 0
-            while filled < self._num_steps:
-                tokens = self._loaded[row]  # (2, n)
-                offset = self._offset[row]
-                size = min(self._num_steps - filled, tokens.shape[1] - offset)
-                inputs[:, row, filled : filled + size] = tokens[:, offset : offset + size]
-                after = tokens[:, offset + 1 : offset + 1 + size]
+            while filled < num_steps:
+                ids, offset = loaded[row], offsets[row]
+                size = min(num_steps - filled, ids.shape[1] - offset)
+                inputs[:, row, filled : filled + size] = ids[:, offset : offset + size]
+                after = ids[:, offset + 1 : offset + 1 + size]
                 following[:, row, filled : filled + size] = BOS_ID  # a block is followed by the BOS of the next
                 following[:, row, filled : filled + after.shape[1]] = after
                 filled += size
-                self._offset[row] += size
-                if self._offset[row] == tokens.shape[1]:
-                    self._block[row] += self._num_rows
-                    self._offset[row] = 0
-                    self._loaded[row] = self._load(self._block[row])
+                offsets[row] += size
+                if offsets[row] == ids.shape[1]:
+                    blocks[row] += num_rows
+                    offsets[row] = 0
+                    loaded[row] = reader.load(blocks[row])
         inputs, following = inputs.transpose(0, 2, 1), following.transpose(0, 2, 1)
-        word_index, char_ids, word_ids = self._tokens.index_distinct(inputs)
-        keep = (inputs[0] != BOS_ID) if self._reset else np.ones(inputs.shape[1:], dtype=bool)
-        return LMBatch(
+        word_index, char_ids, word_ids = tokens.index_distinct(inputs)
+        keep = (inputs[0] != BOS_ID) if reset_at_sentences else np.ones(inputs.shape[1:], dtype=bool)
+        yield LMBatch(
             char_ids=char_ids,
             word_ids=word_ids,
             word_index=word_index,
-            targets=torch.from_numpy(self._tokens.find_targets(following)),
+            targets=tokens.find_targets(following),
             keep=torch.from_numpy(keep).float(),
-            position=Position(tuple(self._block), tuple(self._offset)),
+            position=Position(tuple(blocks), tuple(offsets)),
         )
 
-    def _load(self, position: int) -> Ids:
-        """Return the ids of a block in both directions, (2, n): right to left, each sentence reversed after its BOS."""
+
+class BlockReader:
+    """Reads the blocks of a corpus, in a new order for each epoch."""
+
+    def __init__(self, corpus: PreparedCorpus, seed: int) -> None:
+        self._corpus, self._blocks, self._seed = corpus, corpus.blocks(), seed
+        self._find_order = lru_cache(maxsize=2)(self._shuffle)  # rows may be in two epochs
+
+    def _shuffle(self, epoch: int) -> Ids:
+        return np.random.default_rng([self._seed, epoch]).permutation(len(self._blocks))
+
+    def load(self, position: int) -> Ids:
+        """Return the ids (2, n) of a block: left to right, and right to left (each sentence reversed after its BOS).
+
+        `position` counts blocks over all epochs.
+        """
         epoch, index = divmod(position, len(self._blocks))
-        if epoch not in self._orders:
-            self._orders = {epoch - 1: self._orders[epoch - 1]} if epoch - 1 in self._orders else {}
-            self._orders[epoch] = np.random.default_rng([self._seed, epoch]).permutation(len(self._blocks))
-        shard, start, stop = self._blocks[self._orders[epoch][index]]
+        shard, start, stop = self._blocks[self._find_order(epoch)[index]]
         ids = self._corpus.read_block(int(shard), int(start), int(stop)).astype(np.int64)
         starts = np.flatnonzero(ids == BOS_ID)
         ends = np.append(starts[1:], len(ids))
@@ -174,14 +171,14 @@ class WindowStream:
         return np.stack([ids, ids[mirrored]])
 
 
-def read_ahead(next_batch: Callable[[], T]) -> Generator[T, None, None]:
-    """Yield the results of a function that a thread calls a few times ahead; its errors are raised here."""
+def read_ahead(batches: Iterator[T]) -> Generator[T, None, None]:
+    """Yield the items of an iterator that a thread advances a few items ahead; its errors are raised here."""
     with ThreadPoolExecutor(1, thread_name_prefix="elmo-batches") as pool:
-        ready = deque(pool.submit(next_batch) for _ in range(BATCHES_AHEAD))
+        pending = deque(pool.submit(next, batches) for _ in range(BATCHES_AHEAD))
         try:
             while True:
-                yield ready.popleft().result()
-                ready.append(pool.submit(next_batch))
+                yield pending.popleft().result()
+                pending.append(pool.submit(next, batches))
         finally:
-            for batch in ready:
+            for batch in pending:
                 batch.cancel()

@@ -1,7 +1,7 @@
 """A frozen Hugging Face encoder (extra `distill`): sentences of words -> vectors of words and of sentences.
 
-The vectors of a prepared corpus are computed once and stored in a folder: the sentences as word ids, in groups of
-neighbors in random order, and float16 vectors, memory-mapped. An interrupted computation resumes.
+The vectors of a prepared corpus are computed once and stored in a folder, memory-mapped: the sentences as word ids, in
+groups of neighbors in random order, and the vectors as float16. An interrupted computation resumes.
 """
 
 import itertools
@@ -10,7 +10,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,10 @@ from elmo.fusion.static_vectors import StaticVectors
 from elmo.inference.context import normalize
 from elmo.pretrain.settings import TeacherSettings
 
-MAX_PIECES = 512  # in one sentence
-PIECES_AT_ONCE = 512  # in one batch; larger ones do not fit the caches of a CPU and take longer
+MAX_PIECES = 512  # subword tokens in one sentence
+PIECES_AT_ONCE = 512  # in one batch; larger batches do not fit the caches of a CPU and are slower
 GROUP = 4  # neighboring sentences that stay together, so that a batch has related ones
-_SENTENCES_AT_ONCE = 4096  # encoded by the teacher between two records of the progress
+_SENTENCES_AT_ONCE = 4096  # encoded before the progress is recorded
 _DESCRIPTION, _IDS, _OFFSETS = "cache.json", "ids.npy", "offsets.npy"
 _SENTENCES, _WORDS = "sentences.npy", "words.npy"
 
@@ -42,8 +42,8 @@ Half = npt.NDArray[np.float16]
 class TeacherVectors:
     """A teacher's vectors of sentences, of length 1, or 0 where it has none."""
 
-    words: Tensor  # (N, E), the mean of each word's pieces; of all words, sentence by sentence
-    sentences: Tensor  # (S, E), the mean of all pieces, the special ones included, as sentence-transformers has it
+    words: Tensor  # (N, E), the mean over the pieces of each word, sentence by sentence
+    sentences: Tensor  # (S, E), the mean over all pieces, including special ones, as in sentence-transformers
 
 
 class Teacher:
@@ -61,7 +61,7 @@ class Teacher:
         self._check()
 
     def encode(self, sentences: Sequence[Sequence[str]]) -> TeacherVectors:
-        """Encode sentences of words, in batches of similar length; what the encoder cannot hold is left out."""
+        """Encode sentences of words, in batches of similar length; words beyond the maximum length have no vector."""
         lengths = [len(words) for words in sentences]
         words = torch.zeros(sum(lengths), self.dim)
         pooled = torch.zeros(len(sentences), self.dim)
@@ -98,12 +98,12 @@ class Teacher:
         return hidden
 
     def _check(self) -> None:
-        """Raise ConfigError unless the vectors of words depend on what follows."""
-        alone, first, *_ = self.encode([["the"], ["the", "river"]]).words
-        if torch.linalg.vector_norm(alone - first) < 1e-4:
+        """Raise ConfigError unless the vectors of words depend on the following words."""
+        single, followed, *_ = self.encode([["the"], ["the", "river"]]).words
+        if torch.linalg.vector_norm(single - followed) < 1e-4:
             raise ConfigError(
-                f"The teacher {self.name} reads from left to right only: its vectors do not depend on the words "
-                "that follow; choose an encoder, such as BERT."
+                f"The teacher {self.name} is a decoder: its vectors do not depend on the following words; choose an "
+                "encoder, such as BERT."
             )
 
 
@@ -113,10 +113,10 @@ def _pad(rows: list[list[int]], value: int) -> Tensor:
 
 @dataclass(frozen=True)
 class TeacherCache:
-    """Sentences with the vectors of a teacher, each of length 1; zeros where the teacher has none."""
+    """Sentences with the vectors of a teacher, of length 1, or 0 where it has none."""
 
-    ids: npt.NDArray[np.uint32]  # (N,) words of all sentences, ids of the corpus
-    offsets: Ids  # (S + 1,) of each sentence in them
+    ids: npt.NDArray[np.uint32]  # (N,) word ids in the corpus, sentence by sentence
+    offsets: Ids  # (S + 1,) of the sentences in `ids`
     sentences: Half  # (S, E)
     words: Half | None  # (N, E)
 
@@ -136,7 +136,7 @@ class TeacherCache:
 def build_cache(
     folder: Path, corpus: PreparedCorpus, teacher: Teacher, settings: TeacherSettings, *, seed: int
 ) -> TeacherCache:
-    """Open the cache in a folder, after computing what is missing of it."""
+    """Open the cache in a folder, after computing the missing vectors."""
     with_words = settings.words > 0
     description: dict[str, Any] = {
         "teacher": teacher.name, "corpus": corpus.content_hash(), "num_sentences": settings.num_sentences,
@@ -152,31 +152,32 @@ def build_cache(
             )
     else:
         folder.mkdir(parents=True, exist_ok=True)
-        ids, offsets = _choose(corpus, settings.num_sentences, settings.max_words, seed)
+        ids, offsets = _draw_sentences(corpus, settings.num_sentences, settings.max_words, seed)
         np.save(folder / _IDS, ids)
         np.save(folder / _OFFSETS, offsets)
+        for name, length in ((_SENTENCES, len(offsets) - 1), (_WORDS, len(ids)))[: 1 + with_words]:
+            np.lib.format.open_memmap(folder / name, mode="w+", dtype=np.float16, shape=(length, teacher.dim))
         recorded = {**description, "done": 0}
         replace_file(path, json.dumps(recorded).encode())
     ids, offsets = np.load(folder / _IDS, mmap_mode="r"), np.load(folder / _OFFSETS)
     total = len(offsets) - 1
-    if recorded["done"] < total:
-        sentences = _open_array(folder / _SENTENCES, (total, teacher.dim))
-        words = _open_array(folder / _WORDS, (len(ids), teacher.dim)) if with_words else None
-        for start in range(recorded["done"], total, _SENTENCES_AT_ONCE):
-            stop = min(start + _SENTENCES_AT_ONCE, total)
-            texts = [corpus.words(ids[offsets[row] : offsets[row + 1]]) for row in range(start, stop)]
-            vectors = teacher.encode(texts)
-            sentences[start:stop] = vectors.sentences.numpy()
-            if words is not None:
-                words[offsets[start] : offsets[stop]] = vectors.words.numpy()
-                words.flush()
-            sentences.flush()
-            replace_file(path, json.dumps({**description, "done": stop}).encode())
-    words = np.load(folder / _WORDS, mmap_mode="r") if with_words else None
-    return TeacherCache(ids, offsets, np.load(folder / _SENTENCES, mmap_mode="r"), words)
+    mode: Literal["r", "r+"] = "r+" if recorded["done"] < total else "r"
+    sentences = np.load(folder / _SENTENCES, mmap_mode=mode)
+    words = np.load(folder / _WORDS, mmap_mode=mode) if with_words else None
+    for start in range(recorded["done"], total, _SENTENCES_AT_ONCE):
+        stop = min(start + _SENTENCES_AT_ONCE, total)
+        texts = [corpus.words(ids[offsets[row] : offsets[row + 1]]) for row in range(start, stop)]
+        vectors = teacher.encode(texts)
+        sentences[start:stop] = vectors.sentences.numpy()
+        sentences.flush()
+        if words is not None:
+            words[offsets[start] : offsets[stop]] = vectors.words.numpy()
+            words.flush()
+        replace_file(path, json.dumps({**description, "done": stop}).encode())
+    return TeacherCache(ids, offsets, sentences, words)
 
 
-def _choose(
+def _draw_sentences(
     corpus: PreparedCorpus, num_sentences: int, max_words: int, seed: int
 ) -> tuple[npt.NDArray[np.uint32], Ids]:
     """Draw groups of neighboring sentences; return their ids and the offset of each sentence."""
@@ -200,29 +201,23 @@ def _choose(
     return np.concatenate(chosen), offsets
 
 
-def _open_array(path: Path, shape: tuple[int, int]) -> np.memmap[Any, np.dtype[np.float16]]:
-    if path.exists():
-        return np.lib.format.open_memmap(path, mode="r+")
-    return np.lib.format.open_memmap(path, mode="w+", dtype=np.float16, shape=shape)
-
-
 def join_static_vectors(static: StaticVectors, teacher: Teacher) -> StaticVectors:
-    """Return static vectors of the same dimension that also use a teacher's vector of each word alone.
+    """Return static vectors of the same dimension that also use a teacher's vectors of single words.
 
-    Both vectors are centred and of length 1; the result is the principal components of their concatenation. The
-    teacher's part is 0 for a word without pieces.
+    Both vectors are centered and of length 1; the result is the principal components of their concatenation. The
+    teacher's vector is 0 for a word without pieces.
     """
     vectors = teacher.encode([[form] for form in static.forms]).words.numpy()
     is_known = (vectors != 0).sum(axis=1) > 0
-    centred = np.where(is_known[:, None], vectors - vectors[is_known].mean(axis=0), 0)
-    both = np.concatenate([static.vectors, normalize(centred)], axis=1)
+    centered = np.where(is_known[:, None], vectors - vectors[is_known].mean(axis=0), 0)
+    both = np.concatenate([static.vectors, normalize(centered)], axis=1)
     both -= both.mean(axis=0)
-    _, directions = np.linalg.eigh(both.T @ both)  # by rising eigenvalues
+    _, directions = np.linalg.eigh(both.T @ both)  # eigenvalues in ascending order
     return replace(static, vectors=normalize(both @ directions[:, -static.vectors.shape[1] :]))
 
 
 def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:
-    """Return the network, its fast tokenizer and how many pieces it reads at once."""
+    """Return the network, its fast tokenizer and the maximum number of pieces of a sentence."""
     transformers = require("transformers", "distill", "A teacher")
     logging = transformers.utils.logging
     verbosity = logging.get_verbosity()
@@ -231,7 +226,7 @@ def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:
         # RoBERTa's tokenizers accept single words only with add_prefix_space.
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, use_fast=True, add_prefix_space=True)
         network, report = transformers.AutoModel.from_pretrained(name, output_loading_info=True)
-    except Exception as error:  # the library raises errors of every kind; each means that there is no teacher
+    except Exception as error:  # transformers raises errors of many types
         raise ConfigError(
             f"The teacher {name} could not be opened ({first_line(error).rstrip('.:')}); give the folder or the name "
             "on the hub of an encoder that transformers' AutoModel and AutoTokenizer open."
@@ -253,6 +248,6 @@ def _load_encoder(name: str) -> tuple[nn.Module, Any, int]:
         network = network.get_encoder()
     config: Any = network.config
     positions = getattr(config, "max_position_embeddings", None) or MAX_PIECES
-    # RoBERTa counts positions from the one after padding's.
+    # The positions of RoBERTa start after that of padding.
     max_pieces = min(MAX_PIECES, int(positions) - 2, int(tokenizer.model_max_length))
     return network.eval().requires_grad_(False), tokenizer, max_pieces
