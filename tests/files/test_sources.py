@@ -6,7 +6,7 @@ import io
 import pytest
 
 from elmo import InputError
-from elmo.files.sources import InputFile, describe_file, expand_pattern, find_sources, read_lines
+from elmo.files.sources import describe_file, expand_pattern, find_sources, open_inputs, read_lines
 
 
 def test_a_line_over_the_limit_is_broken_alone():
@@ -26,8 +26,7 @@ def test_unreadable_names_are_errors_with_a_fix(tmp_path):
 def test_an_input_that_changes_is_noticed(tmp_path):
     path = tmp_path / "a.txt"
     path.write_text("one")
-    (source,) = find_sources([str(path)], tmp_path / "stdin")
-    whole = InputFile.of(source)
+    (whole,) = open_inputs(find_sources([str(path)], tmp_path / "stdin"))
     assert whole.to_dict()["sha256"] == hashlib.sha256(b"one").hexdigest()
     assert not whole.is_changed()
     path.write_text("longer")

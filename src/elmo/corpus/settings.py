@@ -1,6 +1,5 @@
 """The settings for preparing a corpus, frozen and validated, and the vocabulary file that they may name."""
 
-import dataclasses
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,9 +78,7 @@ class PrepareSettings(TextSettings):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the settings for a manifest: with defaults, and the hash of the vocabulary file."""
-        values = dataclasses.asdict(self)
-        if not self.characters:
-            del values["characters"]  # earlier versions did not have it
+        values = super().to_dict()
         if self.split == "sentences":
             values["language"] = self.language or "en"
         if self.vocabulary is not None:

@@ -85,12 +85,6 @@ class InputFile:
     modified_nanoseconds: int
     sha256: str
 
-    @classmethod
-    def of(cls, source: Source) -> "InputFile":
-        """Return the size, modification time and checksum of a file."""
-        stat = source.path.stat()
-        return cls(source, stat.st_size, stat.st_mtime_ns, sha256_of(source.path))
-
     def is_changed(self) -> bool:
         """Return whether the file has changed since the start of the work."""
         stat = self.source.path.stat()
@@ -180,7 +174,8 @@ def open_inputs(sources: Iterable[Source]) -> list[InputFile]:
                 shutil.copyfileobj(open_stdin(), copy)
         if not source.path.is_file():
             raise InputError(f"{source.name} is a pipe or a device; pass its content on standard input (-).")
-        inputs.append(InputFile.of(source))
+        stat = source.path.stat()
+        inputs.append(InputFile(source, stat.st_size, stat.st_mtime_ns, sha256_of(source.path)))
     return inputs
 
 

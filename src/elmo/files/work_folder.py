@@ -211,8 +211,8 @@ def _find_differences(old: Description, new: Description) -> list[str]:
     for group, prefix in (("settings", ""), ("made_with", ""), ("model", "the model's ")):
         before, after = old.get(group, {}), new.get(group, {})
         for name in sorted(before.keys() | after.keys()):
-            if before.get(name) != after.get(name):
-                was, now = json.dumps(before.get(name)), json.dumps(after.get(name))
+            was, now = json.dumps(before.get(name)), json.dumps(after.get(name))
+            if was != now:
                 differences.append(f"{prefix}{name} was {was} and is now {now}")
     return differences if old["inputs"] == new["inputs"] else [*differences, _OTHER_INPUTS]
 

@@ -22,7 +22,6 @@ from elmo.progress import progress_bar
 NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
 _MOST_PAIRS = 150_000_000  # 8 bytes each, 32 in the final sum; if there are more, the rarest are dropped
 _PAIRS_AT_ONCE = 1 << 20  # in float64
-_NO_ROW = -1
 _CONTEXT_EXPONENT = 0.75  # gives frequent contexts less weight, as in word2vec's negative sampling
 _SINGULAR_VALUE_EXPONENT = 0.5
 _POWER_ITERATIONS = 3
@@ -116,16 +115,14 @@ def count_words(corpus: PreparedCorpus, *, num_words: int, lowercase: bool = Tru
     frequent = frequent[totals[frequent] > 0]
     if len(frequent) < 2:
         raise InputError(f"{corpus.folder} has {len(frequent)} distinct words; static vectors need more text.")
-    row_of_key = np.full(len(keys), _NO_ROW, dtype=np.int32)
+    row_of_key = np.full(len(keys), -1, dtype=np.int32)
     row_of_key[frequent] = np.arange(len(frequent), dtype=np.int32)
-    row_of_id = row_of_key[key_of_id]
-    row_of_id[BOS_ID] = _NO_ROW
     return WordCounts(
         tuple(keys[number] for number in frequent),
         tuple(corpus.words(form_ids[frequent])),
         totals[frequent],
         corpus.num_words,
-        row_of_id,
+        row_of_key[key_of_id],
     )
 
 

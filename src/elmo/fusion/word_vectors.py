@@ -16,11 +16,8 @@ from elmo.files.sources import describe_file, open_stream, report_damage
 def open_word_vectors(path: Path) -> Iterator[BinaryIO]:
     """Open a text file of word vectors in binary mode, decompressed if its name ends in .gz, .xz, .bz2 or .zst."""
     source = describe_file(str(path), "txt")
-    try:
-        with open_stream(source) as (stream, _), report_damage(source):
-            yield stream
-    except OSError as error:
-        raise InputError(f"{path} could not be read: {error.strerror}.") from error
+    with open_stream(source) as (stream, _), report_damage(source):
+        yield stream
 
 
 def read_word_vectors(path: Path, words: Collection[str]) -> dict[str, npt.NDArray[np.float32]]:

@@ -1,7 +1,7 @@
 """The settings that determine the content of a vector folder, together with the model and the input."""
 
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Literal
 
 from elmo.config import Pooling, Settings, option
 from elmo.corpus.settings import Split
@@ -60,7 +60,3 @@ class VectorSettings(Settings):
         if self.language is not None and self.split != "sentences":
             faults.append(f"language is {self.language!r}, but it is used only if split is 'sentences'")
         return faults
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the settings for a manifest."""
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
