@@ -58,7 +58,7 @@ def replace_dataset(folder, name, write):
     [
         (
             lambda file: file.create_group("CNN_proj/b_proj"),
-            "CNN_proj/b_proj is missing",
+            "tokens.projection.bias is missing",
         ),
         (lambda file: file.create_dataset("CNN_proj/b_proj", data="text"), "has values of type object under"),
         (
@@ -71,7 +71,7 @@ def replace_dataset(folder, name, write):
         ),
         (
             lambda file: file.create_dataset("CNN_proj/b_proj", data=np.float32(1)),
-            "has shape (), the settings need (6,)",
+            "has shape (1,), the configuration needs (6,)",
         ),
         (lambda file: file.create_dataset("CNN_proj/b_proj", (10**9,), "f4"), "ends before its 4000000000 bytes"),
         (

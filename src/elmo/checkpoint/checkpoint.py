@@ -53,7 +53,9 @@ class Checkpoint:
     def __post_init__(self) -> None:
         faults = list_differences(shapes_of(self.weights), expected_shapes(self.config))
         if faults:
-            raise CheckpointError(f"The weights do not fit the configuration: {list_some(faults)}.")
+            raise CheckpointError(
+                f"The weights do not fit the configuration: {list_some(faults)}; use files of the same model."
+            )
         if not isinstance(self.weights, StoredWeights):
             check_finite(self.weights)
         _check_word_lists(self)

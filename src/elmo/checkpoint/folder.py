@@ -15,13 +15,13 @@ from typing import Any, Literal
 
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.components import ContextLayer, SentenceHead
-from elmo.checkpoint.location import as_path, read_file, read_json, read_lines
+from elmo.checkpoint.location import as_path, read_file, read_json
 from elmo.checkpoint.tensors import Array, read_tensors, write_tensors
 from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, store
 from elmo.config import ContextConfig, ModelConfig, SentenceConfig
 from elmo.errors import CheckpointError
 from elmo.files.durable import current_folder, link_or_copy, replace_file, replacing_folder
-from elmo.text.vocabulary import format_lines
+from elmo.text.vocabulary import format_lines, parse_lines
 
 CONFIG_FILE, WEIGHTS_FILE, CARD_FILE = "config.json", "weights.safetensors", "README.md"
 VOCABULARY_FILE, CHARACTERS_FILE = "vocabulary.txt", "characters.txt"
@@ -91,7 +91,27 @@ def write_folder(
     `write_more` adds files to a new folder before it is renamed into place.
     """
     with writing_model(checkpoint, folder, FILES) as new:
-        _write_files(checkpoint, new, storage)
+        stored = store(checkpoint.weights, storage)
+        weights_hash = content_hash(StoredWeights(stored))  # of the weights after rounding
+        header: dict[str, Any] = {
+            "format": FORMAT_NAME,
+            "model_type": "elmo",  # transformers' Auto classes recognize the folder by it
+            "version": FORMAT_VERSION,
+            "content_hash": weights_hash,
+            "origin": dict(checkpoint.origin),
+            "model": checkpoint.config.to_dict(),
+            "lists": {},
+        }
+        write_tensors(new / WEIGHTS_FILE, stored, {"content_hash": weights_hash})
+        for name, component in list_components(checkpoint).items():
+            component_hash = component.content_hash()
+            header[name] = {"content_hash": component_hash, "settings": component.config.to_dict()}
+            write_tensors(new / f"{name}.safetensors", component.arrays, {"content_hash": component_hash})
+        for name, entries in list_entries(checkpoint).items():
+            content = format_lines(entries)
+            header["lists"][name] = hashlib.sha256(content).hexdigest()
+            (new / name).write_bytes(content)
+        write_json(new / CONFIG_FILE, header)
         if write_more is not None:
             assert not Path(folder).exists()
             write_more(new)
@@ -143,13 +163,14 @@ def write_json(path: Path, value: object) -> None:
 
 def _read_list(path: Path, recorded_hash: object) -> tuple[str, ...]:
     """Return the entries of a text file, one per line."""
-    entries, sha256 = read_lines(path)
+    content = read_file(path)
+    sha256 = hashlib.sha256(content).hexdigest()
     if sha256 != recorded_hash:
         raise CheckpointError(
             f"{path} does not belong to the {CONFIG_FILE} next to it (its SHA-256 is {sha256}, but {recorded_hash} was "
             "recorded); save or copy the model again."
         )
-    return tuple(entries)
+    return tuple(parse_lines(content))
 
 
 def _read_arrays(path: Path, recorded_hash: object) -> dict[str, Array]:
@@ -160,30 +181,6 @@ def _read_arrays(path: Path, recorded_hash: object) -> dict[str, Array]:
             f"{recorded_hash} and {metadata.get('content_hash')}); save or copy the model again."
         )
     return arrays
-
-
-def _write_files(checkpoint: Checkpoint, folder: Path, storage: Storage) -> None:
-    stored = store(checkpoint.weights, storage)
-    weights_hash = content_hash(StoredWeights(stored))  # of the weights after rounding
-    header: dict[str, Any] = {
-        "format": FORMAT_NAME,
-        "model_type": "elmo",  # transformers' Auto classes recognize the folder by it
-        "version": FORMAT_VERSION,
-        "content_hash": weights_hash,
-        "origin": dict(checkpoint.origin),
-        "model": checkpoint.config.to_dict(),
-        "lists": {},
-    }
-    write_tensors(folder / WEIGHTS_FILE, stored, {"content_hash": weights_hash})
-    for name, component in list_components(checkpoint).items():
-        component_hash = component.content_hash()
-        header[name] = {"content_hash": component_hash, "settings": component.config.to_dict()}
-        write_tensors(folder / f"{name}.safetensors", component.arrays, {"content_hash": component_hash})
-    for name, entries in list_entries(checkpoint).items():
-        content = format_lines(entries)
-        header["lists"][name] = hashlib.sha256(content).hexdigest()
-        (folder / name).write_bytes(content)
-    write_json(folder / CONFIG_FILE, header)
 
 
 def list_components(checkpoint: Checkpoint) -> dict[str, ContextLayer | SentenceHead]:

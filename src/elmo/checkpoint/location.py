@@ -1,7 +1,6 @@
 """Paths given by users, and the small files of a model; CheckpointError for a file that cannot be read."""
 
 import gzip
-import hashlib
 import io
 import json
 import os
@@ -70,16 +69,16 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def read_lines(path: Path) -> tuple[list[str], str]:
-    """Read a UTF-8 list of words or characters, one per line, plain or gzipped; return it with the file's SHA-256."""
-    stored = read_file(path)
+def read_lines(path: Path) -> list[str]:
+    """Read a UTF-8 list of words or characters, one per line, plain or gzipped."""
+    content = read_file(path)
     try:
-        content = stored
         if path.name.endswith(".gz"):
-            max_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * len(stored))
-            content = gzip.GzipFile(fileobj=io.BytesIO(stored)).read(max_bytes + 1)
-            check_expansion(len(content), len(stored), path)
-        return parse_lines(content), hashlib.sha256(stored).hexdigest()
+            num_bytes = len(content)
+            max_bytes = max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * num_bytes)
+            content = gzip.GzipFile(fileobj=io.BytesIO(content)).read(max_bytes + 1)
+            check_expansion(len(content), num_bytes, path)
+        return parse_lines(content)
     except (OSError, EOFError, zlib.error) as error:
         raise CheckpointError(f"{path} is damaged: {error}; download it again.") from error
     except UnicodeDecodeError as error:

@@ -1,7 +1,7 @@
 """The weights of a model: float32 arrays by name, which may be stored as float16 or int8.
 
 A stored weight is converted on access, so opening a model costs nothing for weights that are not used. Each weight
-is checked for NaN, infinity and overflow on first access.
+is then checked for NaN, infinity and overflow.
 """
 
 import hashlib
@@ -38,7 +38,6 @@ class StoredWeights(Mapping[str, Float32]):
         scales = {name + _SCALE for name, array in stored.items() if array.dtype == _INT8}
         self.shapes = {name: array.shape for name, array in stored.items() if name not in scales}
         self._converted: WeakValueDictionary[str, Float32] = WeakValueDictionary()
-        self._checked: set[str] = set()
         faults = [f"{name} is {stored[name].dtype}" for name in self.shapes if not self._is_supported(name)]
         if faults:
             raise CheckpointError(
@@ -51,10 +50,9 @@ class StoredWeights(Mapping[str, Float32]):
             raise KeyError(name)
         weight = self._converted.get(name)
         if weight is None:
-            weight = self._converted[name] = self._convert(name)
-        if name not in self._checked:
+            weight = self._convert(name)
             check_finite({name: weight})
-            self._checked.add(name)
+            self._converted[name] = weight
         return weight
 
     def __iter__(self) -> Iterator[str]:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from elmo.checkpoint.formats.manylangs import list_variables
 from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
 from elmo.compat.engine import Array, OldEmbedder, open_files, open_model, read_word_lists
-from elmo.config import EncoderConfig, ModelConfig
+from elmo.config import EncoderConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.files.durable import atomic_write
@@ -38,6 +38,8 @@ OutputFormat = Literal["all", "top", "average"]
 DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE = (BASE_ADDRESS + path for path in OFFICIAL["original"])
 DEFAULT_BATCH_SIZE = 64
 LAYER_NORM_EPSILON = 1e-13
+# Modules of ELMoForManyLangs' token embedder -> prefixes in AllenNLP's.
+_PREFIXES = {"convolutions": "char_conv_", "highways": "_highways.", "projection": "_projection."}
 _LITERAL = Indexer(Utf8Alphabet(), None, literal_boundaries=("<S>", "</S>"))
 
 
@@ -166,33 +168,24 @@ def _read_saved_names(module: nn.Module, state: dict[str, Any], prefix: str, *_:
     theirs = f"{prefix}_elmo_lstm."
     if module._word_ids is not None:
         state.pop(f"{theirs}_word_embedding.weight", None)  # computed from the characters here
-    saved = {name.removeprefix(theirs): state[name] for name in state if name.startswith(theirs)}
     converted: dict[str, Tensor] = {}
-    for name, tensors in _convert_bilm(saved, module._config).items():
-        del state[theirs + name]
-        converted |= tensors
+    config = module._config
+    assert isinstance(config.encoder, EncoderConfig) and config.characters is not None
+    if (table := state.pop(f"{theirs}_token_embedder._char_embedding_weights", None)) is not None:
+        # Files with 262 characters have one row that is never used.
+        converted["tokens.characters.embedding.weight"] = table[: config.characters.num_characters]
+    for variable in list_variables(config):
+        network, leaf = variable.name.split(".", 1)
+        name = f"_token_embedder.{_PREFIXES[network]}{leaf}" if network in _PREFIXES else f"_elmo_lstm.{variable.name}"
+        if (tensor := state.pop(theirs + name, None)) is not None:
+            if leaf == "state_linearity.bias":  # in AllenNLP, it includes the forget bias
+                input_gate, forget_gate, *others = tensor.chunk(4)
+                tensor = torch.cat([input_gate, forget_gate - config.encoder.forget_bias, *others])
+            converted.update(zip(variable.weights, variable.to_weights(tensor), strict=True))
     if module.bilm is None:
         module._runtime.bilm.load_state_dict(converted, strict=False)
     else:
         state.update({f"{prefix}bilm.{name}": tensor for name, tensor in converted.items()})
-
-
-def _convert_bilm(saved: dict[str, Tensor], config: ModelConfig) -> dict[str, dict[str, Tensor]]:
-    """Return our weights for each of AllenNLP's that are known."""
-    assert isinstance(config.encoder, EncoderConfig) and config.characters is not None
-    tokens, cell_dim, converted = "_token_embedder.", config.encoder.cell_dim, {}
-    if (tensor := saved.get(f"{tokens}_char_embedding_weights")) is not None:
-        # Files with 262 characters have one row that is never used.
-        tensor = tensor[: config.characters.num_characters]
-        converted[f"{tokens}_char_embedding_weights"] = {"tokens.characters.embedding.weight": tensor}
-    prefixes = (f"{tokens}char_conv_", f"{tokens}_highways.", f"{tokens}_projection.", "_elmo_lstm.")
-    for variable in list_variables(config, *prefixes):
-        if (tensor := saved.get(variable.name)) is not None:
-            if variable.name.endswith("state_linearity.bias"):
-                tensor = tensor.clone()
-                tensor[cell_dim : 2 * cell_dim] -= config.encoder.forget_bias  # which we add to the learned one
-            converted[variable.name] = dict(zip(variable.weights, variable.to_weights(tensor), strict=True))
-    return converted
 
 
 def _all_below(ids: Tensor, limit: int) -> bool:

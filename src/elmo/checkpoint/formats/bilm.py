@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from elmo.checkpoint.shapes import DIRECTIONS, Shape, expected_shapes
+from elmo.checkpoint.shapes import DIRECTIONS
 from elmo.checkpoint.tensors import Array
 from elmo.checkpoint.weights import list_some
 from elmo.config import EncoderConfig, ModelConfig
@@ -20,35 +20,46 @@ from elmo.text.characters import Utf8Alphabet
 NUM_FILE_CHARACTERS = Utf8Alphabet.NUM_IDS - 1
 Entry = TypeVar("Entry")
 
+# Options of bilm-tf -> our settings, and the values of options that a file may leave out.
+_LSTM_OPTIONS = {
+    "dim": "cell_dim",
+    "projection_dim": "output_dim",
+    "n_layers": "num_layers",
+    "cell_clip": "cell_clip",
+    "proj_clip": "projection_clip",
+    "use_skip_connections": "residual",
+}
+_CNN_OPTIONS = {
+    "filters": "filters",
+    "n_highway": "num_highways",
+    "activation": "activation",
+    "max_characters_per_token": "max_characters",
+}
+_DEFAULTS = {
+    "n_layers": 1,
+    "cell_clip": None,
+    "proj_clip": None,
+    "use_skip_connections": False,
+    "n_highway": 0,
+    "activation": "relu",
+    "max_characters_per_token": 50,
+}
+
 
 def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool = False) -> ModelConfig:
     """Return the ModelConfig for an options.json; `source` names the file in errors."""
     try:
-        lstm, cnn = options["lstm"], options.get("char_cnn")
-        dim = lstm["projection_dim"]
-        values: dict[str, Any] = {
-            "encoder": {
-                "cell_dim": lstm["dim"],
-                "output_dim": dim,
-                "projected": lstm["dim"] != dim,
-                "num_layers": lstm.get("n_layers", 1),
-                "cell_clip": lstm.get("cell_clip"),
-                "projection_clip": lstm.get("proj_clip"),
-                "residual": bool(lstm.get("use_skip_connections")),
-            },
-            "characters": None,
-            "token_projection": False,
-        }
+        lstm, cnn = {**_DEFAULTS, **options["lstm"]}, options.get("char_cnn")
+        encoder = {setting: lstm[option] for option, setting in _LSTM_OPTIONS.items()}
+        dim = encoder["output_dim"]
+        values: dict[str, Any] = {"encoder": encoder, "characters": None, "token_projection": False}
+        encoder["projected"] = encoder["cell_dim"] != dim
         if cnn is None:
             values["words"] = {"num_words": options["n_tokens_vocab"], "embedding_dim": dim}
         else:
-            values["characters"] = {
-                "filters": cnn["filters"],
-                "embedding_dim": cnn["embedding"]["dim"],
-                "num_highways": cnn.get("n_highway") or 0,
-                "activation": cnn.get("activation", "relu"),
-                "max_characters": cnn.get("max_characters_per_token", 50),
-            }
+            cnn = {**_DEFAULTS, **cnn}
+            values["characters"] = {setting: cnn[option] for option, setting in _CNN_OPTIONS.items()}
+            values["characters"]["embedding_dim"] = cnn["embedding"]["dim"]
             values["token_projection"] = sum(channels for _, channels in cnn["filters"]) != dim
         if with_softmax:
             values["softmax"] = {"num_words": options["n_tokens_vocab"]}
@@ -79,26 +90,15 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
         faults.append("its word vectors are projected to their own size")
     if faults:
         raise CheckpointError(f"This model cannot be written as bilm-tf HDF5: {'; '.join(faults)}.")
-    assert isinstance(encoder, EncoderConfig)
-    options: dict[str, Any] = {
-        "bidirectional": True,
-        "lstm": {
-            "dim": encoder.cell_dim,
-            "projection_dim": encoder.output_dim,
-            "n_layers": encoder.num_layers,
-            "cell_clip": encoder.cell_clip,
-            "proj_clip": encoder.projection_clip,
-            "use_skip_connections": encoder.residual,
-        },
-    }
+    lstm = {option: getattr(encoder, setting) for option, setting in _LSTM_OPTIONS.items()}
+    options: dict[str, Any] = {"bidirectional": True, "lstm": lstm}
     if characters:
+        cnn = {option: getattr(characters, setting) for option, setting in _CNN_OPTIONS.items()}
+        # Inference in the old programs needs 262 characters, although the file has one row fewer.
         options["char_cnn"] = {
-            "filters": characters.filters,
+            **cnn,
             "embedding": {"dim": characters.embedding_dim},
-            "n_highway": characters.num_highways,
-            "activation": characters.activation,
-            "max_characters_per_token": characters.max_characters,
-            "n_characters": Utf8Alphabet.NUM_IDS,  # as inference in the old programs needs, though the file has 261
+            "n_characters": Utf8Alphabet.NUM_IDS,
         }
     if size := config.words or config.softmax:
         options["n_tokens_vocab"] = size.num_words
@@ -110,7 +110,6 @@ class Variable:
     """A variable of another program's file, the names of the weights it holds, and conversions in both directions."""
 
     name: str
-    shape: Shape
     weights: tuple[str, ...]
     to_weights: Callable[[Any], list[Any]] = lambda variable: [variable]
     from_weights: Callable[[list[Array]], Array] = lambda weights: weights[0]
@@ -118,98 +117,82 @@ class Variable:
 
 def list_variables(config: ModelConfig) -> Iterator[Variable]:
     """Yield the variables of a model, for import and export."""
-    shapes = expected_shapes(config)
-
-    def same(name: str, weight: str) -> Variable:
-        return Variable(name, shapes[weight], (weight,))
 
     def transposed(name: str, weight: str) -> Variable:
-        shape = shapes[weight][::-1]
-        return Variable(name, shape, (weight,), lambda variable: [variable.T], lambda weights: weights[0].T)
+        return Variable(name, (weight,), lambda variable: [variable.T], lambda weights: weights[0].T)
 
     if config.characters:
-        dim, prefix = config.characters.embedding_dim, "tokens.characters"
+        prefix = "tokens.characters"
         yield Variable(
             "char_embed",
-            (NUM_FILE_CHARACTERS, dim),
             (f"{prefix}.embedding.weight",),
-            lambda table: [np.concatenate([np.zeros_like(table[:1]), table])],
+            # Some files have a last row that no id refers to.
+            lambda table: [np.concatenate([np.zeros_like(table[:1]), table[:NUM_FILE_CHARACTERS]])],
             lambda weights: weights[0][1:],
         )
-        for index, (width, channels) in enumerate(config.characters.filters):
-            yield Variable(
+        for index in range(len(config.characters.filters)):
+            yield Variable(  # (1, width, d, channels) in the file, (channels, d, width) as a weight
                 f"CNN/W_cnn_{index}",
-                (1, width, dim, channels),  # as a weight: (channels, d, width)
                 (f"{prefix}.convolutions.{index}.weight",),
-                lambda kernel: [kernel[0].transpose(2, 1, 0)],
-                lambda weights: weights[0].transpose(2, 1, 0)[None],
+                lambda kernel: [kernel[0].T],
+                lambda weights: weights[0].T[None],
             )
-            yield same(f"CNN/b_cnn_{index}", f"{prefix}.convolutions.{index}.bias")
+            yield Variable(f"CNN/b_cnn_{index}", (f"{prefix}.convolutions.{index}.bias",))
         for index in range(config.characters.num_highways):
             for name, module in (("carry", "gate"), ("transform", "transform")):
                 yield transposed(f"CNN_high_{index}/W_{name}", f"{prefix}.highways.{index}.{module}.weight")
-                yield same(f"CNN_high_{index}/b_{name}", f"{prefix}.highways.{index}.{module}.bias")
+                yield Variable(f"CNN_high_{index}/b_{name}", (f"{prefix}.highways.{index}.{module}.bias",))
     if config.words:
-        yield same("embedding", "tokens.words.weight")
+        yield Variable("embedding", ("tokens.words.weight",))
     if config.token_projection:
         yield transposed("CNN_proj/W_proj", "tokens.projection.weight")
-        yield same("CNN_proj/b_proj", "tokens.projection.bias")
-    encoder = config.encoder
-    assert isinstance(encoder, EncoderConfig)
+        yield Variable("CNN_proj/b_proj", ("tokens.projection.bias",))
     for index, direction in enumerate(DIRECTIONS):
-        for layer in range(encoder.num_layers):
-            stack = f"MultiRNNCell/Cell{layer}/" if encoder.num_layers > 1 else ""
+        for layer in range(config.encoder.num_layers):
+            stack = f"MultiRNNCell/Cell{layer}/" if config.encoder.num_layers > 1 else ""
             cell, module = f"RNN_{index}/RNN/{stack}LSTMCell", f"{direction}.layers.{layer}"
-            yield Variable(  # input rows, then state rows
+            yield Variable(  # (2 D, 4 cells) in the file: input rows, then state rows
                 f"{cell}/W_0",
-                (2 * encoder.output_dim, 4 * encoder.cell_dim),
                 (f"{module}.input_weight", f"{module}.state_weight"),
                 lambda kernel: np.split(_swap_gates(kernel.T), 2, axis=1),
                 lambda weights: _swap_gates(np.concatenate(weights, axis=1)).T,
             )
             yield Variable(
                 f"{cell}/B",
-                (4 * encoder.cell_dim,),
                 (f"{module}.bias",),
                 lambda bias: [_swap_gates(bias)],
                 lambda weights: _swap_gates(weights[0]),
             )
-            if encoder.projected:
+            if isinstance(config.encoder, EncoderConfig) and config.encoder.projected:
                 yield transposed(f"{cell}/W_P_0", f"{module}.projection_weight")
     if config.softmax:
-        yield same("softmax/W", "softmax.weight")
-        yield same("softmax/b", "softmax.bias")
+        yield Variable("softmax/W", ("softmax.weight",))
+        yield Variable("softmax/b", ("softmax.bias",))
 
 
 def import_weights(
     variables: Iterable[Variable], entries: Mapping[str, Entry], read: Callable[[Entry], Array], source: str
 ) -> dict[str, Array]:
-    """Read all variables from the entries of a file, by name; `read` returns the array of an entry.
+    """Return the weights of the variables that a file has; `read` returns the array of an entry of the file.
 
-    Raises a CheckpointError that lists all variables that are missing, misshapen or unknown.
+    Raises a CheckpointError for other entries. Checkpoint reports the weights that are missing or misshapen.
     """
     weights: dict[str, Array] = {}
-    faults, unread = [], dict(entries)
+    unread = dict(entries)
     for variable in variables:
         name = variable.name
         if name not in unread:  # some programs name the cell of a single layer like the first of several
             name = name.replace("RNN/LSTMCell", "RNN/MultiRNNCell/Cell0/LSTMCell")
-        if name not in unread:
-            faults.append(f"{variable.name} is missing")
-            continue
-        array = read(unread.pop(name))
-        if variable.name == "char_embed" and array.shape[:1] == (NUM_FILE_CHARACTERS + 1,):
-            array = array[:NUM_FILE_CHARACTERS]  # some models have 262 rows; no id refers to the last
-        if array.shape != variable.shape:
-            faults.append(f"{variable.name} has shape {array.shape}, the settings need {variable.shape}")
-        else:
-            arrays = map(np.ascontiguousarray, variable.to_weights(array))
+        if name in unread:
+            array = read(unread.pop(name))
+            try:
+                arrays = map(np.ascontiguousarray, variable.to_weights(array))
+            except (ValueError, IndexError, TypeError) as error:
+                raise CheckpointError(f"{source} is damaged: {name} has the shape {array.shape}.") from error
             weights.update(zip(variable.weights, arrays, strict=True))
-    faults += [f"{name} is in the file, but not in the settings" for name in sorted(unread)]
-    if faults:
-        raise CheckpointError(
-            f"The weights in {source} do not fit its settings: {list_some(faults)}; use files of the same model."
-        )
+    if unread:
+        names = list_some([f"{name} is in the file, but not in the settings" for name in sorted(unread)])
+        raise CheckpointError(f"The weights in {source} do not fit its settings: {names}; use files of the same model.")
     return weights
 
 

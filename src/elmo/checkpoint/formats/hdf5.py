@@ -65,7 +65,7 @@ def read_vocabulary(folder: Path) -> tuple[str, ...] | None:
     """Return the vocabulary in a model's folder: a file with a usual name, or the only one with "vocab" in its name."""
     paths = [folder / name for name in VOCABULARY_NAMES if (folder / name).is_file()][:1]
     paths = paths or [path for path in folder.iterdir() if fnmatch(path.name, "*vocab*.txt*")]
-    return tuple(line.strip() for line in read_lines(paths[0])[0]) if len(paths) == 1 else None
+    return tuple(line.strip() for line in read_lines(paths[0])) if len(paths) == 1 else None
 
 
 def _read_token_cache(weights: Path) -> dict[str, Array]:

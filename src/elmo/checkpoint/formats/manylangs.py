@@ -15,7 +15,7 @@ import numpy as np
 from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.formats.bilm import Variable, import_weights
 from elmo.checkpoint.location import check_expansion, read_file, read_json, read_lines
-from elmo.checkpoint.shapes import DIRECTIONS, expected_shapes
+from elmo.checkpoint.shapes import DIRECTIONS
 from elmo.checkpoint.tensors import Array
 from elmo.config import ModelConfig
 from elmo.errors import CheckpointError, ConfigError
@@ -44,7 +44,7 @@ def read_manylangs(folder: Path) -> Checkpoint:
         begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
         characters = tuple({begin: end, end: begin}.get(name, name) for name in characters)
     config = _make_config(settings, folder, state)
-    tables = [Variable(name, state[name].shape, (weight,)) for name, weight in _TABLES.items() if name in state]
+    tables = [Variable(name, (weight,)) for name, weight in _TABLES.items()]
     return Checkpoint(
         config=config,
         weights=import_weights([*tables, *list_variables(config)], state, np.asarray, str(folder)),
@@ -74,8 +74,7 @@ def _read_dictionary(folder: Path, name: str, state: dict[str, Array], key: str)
             f"{folder / TOKENS_FILE} has {key} of shape {table.shape}; one vector per entry was expected."
         )
     rows: dict[str, int] = {}
-    lines, _ = read_lines(path)
-    for line_number, line in enumerate(lines, start=1):
+    for line_number, line in enumerate(read_lines(path), start=1):
         entry, tab, row = line.removesuffix("\r").rpartition("\t")
         if not tab or not row.isdecimal() or len(row) > 18 or int(row) >= table.shape[0]:
             raise CheckpointError(
@@ -128,33 +127,23 @@ def _make_config(settings: Mapping[str, Any] | None, folder: Path, state: Mappin
         raise CheckpointError(f"The settings of the model in {folder} are not valid: {error}") from error
 
 
-def list_variables(
-    config: ModelConfig,
-    convolutions: str = "convolutions.",
-    highways: str = "highways.",
-    projection: str = "projection.",
-    encoder: str = "",
-) -> Iterator[Variable]:
-    """Yield the variables of a model except the embeddings; AllenNLP uses other prefixes.
+def list_variables(config: ModelConfig) -> Iterator[Variable]:
+    """Yield the variables of a model except the embeddings.
 
     Highway gates are negated: ours weight the transform, theirs the input, and 1 - sigmoid(x) = sigmoid(-x).
     """
-    shapes, prefix = expected_shapes(config), "tokens.characters"
+    prefix, characters = "tokens.characters", config.characters
     for leaf in ("weight", "bias"):
-        pairs = [(f"{projection}{leaf}", f"tokens.projection.{leaf}")] if config.token_projection else []
-        for index in range(len(config.characters.filters) if config.characters else 0):
-            pairs.append((f"{convolutions}{index}.{leaf}", f"{prefix}.convolutions.{index}.{leaf}"))
-        yield from (Variable(name, shapes[weight], (weight,)) for name, weight in pairs)
-        for index in range(config.characters.num_highways if config.characters else 0):
+        yield Variable(f"projection.{leaf}", (f"tokens.projection.{leaf}",))
+        for index in range(len(characters.filters) if characters else 0):
+            yield Variable(f"convolutions.{index}.{leaf}", (f"{prefix}.convolutions.{index}.{leaf}",))
+        for index in range(characters.num_highways if characters else 0):
             weights = tuple(f"{prefix}.highways.{index}.{name}.{leaf}" for name in ("transform", "gate"))
-            dim, *rest = shapes[weights[0]]
-            yield Variable(f"{highways}_layers.{index}.{leaf}", (2 * dim, *rest), weights, _split_highway)
+            yield Variable(f"highways._layers.{index}.{leaf}", weights, _split_highway)
     for prefix, direction in zip(("forward", "backward"), DIRECTIONS, strict=True):
         for layer in range(config.encoder.num_layers):
             for leaf, weight_leaf in LSTM_NAMES.items():
-                weight = f"{direction}.layers.{layer}.{weight_leaf}"
-                if weight in shapes:
-                    yield Variable(f"{encoder}{prefix}_layer_{layer}.{leaf}", shapes[weight], (weight,))
+                yield Variable(f"{prefix}_layer_{layer}.{leaf}", (f"{direction}.layers.{layer}.{weight_leaf}",))
 
 
 def _split_highway(weight: Any) -> list[Any]:
