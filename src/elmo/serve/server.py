@@ -57,7 +57,6 @@ class Connection(H11Protocol):
 def run(settings: Settings, announce: Callable[[str], None]) -> None:
     """Serve until stopped by a signal; `announce` receives the address once the models are open."""
     app, listener = create_app(settings), bind(settings)
-    listener.listen(BACKLOG)
     reuse_large_blocks()
     sys.setswitchinterval(SWITCH_SECONDS)
     announce(address_of(listener))
@@ -70,19 +69,15 @@ def run(settings: Settings, announce: Callable[[str], None]) -> None:
 
 
 def bind(settings: Settings) -> socket.socket:
-    """Return a socket bound to the host and port; ConfigError if that is not possible."""
+    """Return a socket that listens on the host and port; ConfigError if that is not possible."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
+        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
     except OSError as error:
-        listener.close()
+        reason = str(error.strerror).partition(" (while")[0]
         raise ConfigError(
-            f"The server cannot listen on {settings.host}:{settings.port} ({error.strerror or error}); choose "
-            "another --host or --port."
+            f"The server cannot listen on {settings.host}:{settings.port} ({reason}); choose another --host or --port."
         ) from error
-    return listener
 
 
 def address_of(listener: socket.socket) -> str:

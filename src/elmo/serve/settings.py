@@ -57,22 +57,16 @@ class Settings(CheckedSettings):
 
 def read_settings(**flags: Any) -> Settings:
     """Return the settings from the flags or else from the environment; ConfigError lists all faults."""
+    from pydantic import TypeAdapter  # from the extra `serve`; help pages do not need it
+
     values: dict[str, Any] = {}
     for setting in fields(Settings):
+        field_type: Any = setting.type
         if (text := os.environ.get(f"{PREFIX}{setting.name.upper()}")) is not None:
+            # Several names are separated as in a shell.
+            read: Any = shlex.split if field_type == tuple[str, ...] else TypeAdapter(field_type).validate_strings
             try:
-                values[setting.name] = _convert(text, setting.type)
+                values[setting.name] = read(text)
             except ValueError:
                 values[setting.name] = text  # parse reports it
     return parse(Settings, values | flags, f"The configuration of the server (flags, {PREFIX}… in the environment)")
-
-
-def _convert(text: str, field_type: Any) -> Any:
-    """Convert an environment variable to the type of its setting; ValueError if that is not possible."""
-    if field_type is bool:
-        return {"1": True, "true": True, "0": False, "false": False}.get(text.lower(), text)
-    if field_type == tuple[str, ...]:
-        return shlex.split(text)  # several names are separated as in a shell
-    if field_type in (int, int | None):
-        return int(text)
-    return float(text) if field_type is float else text
