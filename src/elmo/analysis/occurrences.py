@@ -15,7 +15,7 @@ from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Source, find_sources
 from elmo.progress import progress_bar
-from elmo.text.sentence_input import Sentence, Tokenizer, WordIndex, find_marks, read_target
+from elmo.text.sentence_input import Sentence, WordIndex, find_marks, read_target
 from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ def read_corpus(
 ) -> Iterator[CorpusSentence]:
     """Yield the sentences of all files in order, except those without words."""
     settings, sources = settings or TextSettings(), find_corpus(names)
-    tokenizer = _make_tokenizer(settings)
+    tokenizer = Tokenization(settings.tokenization)
     num_bytes = sum(source.path.stat().st_size for source in sources)
     with progress_bar(unit="sentences", num_bytes=num_bytes, shown=show_progress_bar) as advance:
         for source in sources:
@@ -223,7 +223,7 @@ def find_occurrences(
     reservoir: dict[int, tuple[int, Occurrence]] = {}
     count = 0
     random_numbers = random.Random(seed)
-    tokens = [token.text for token in _make_tokenizer(reading or TextSettings())(word)] or [word]
+    tokens = [token.text for token in Tokenization((reading or TextSettings()).tokenization)(word)] or [word]
     first = tokens[0].casefold()
     for sentence in read_corpus(corpus, reading, show_progress_bar=show_progress_bar):
         if first not in sentence.text.casefold():
@@ -235,11 +235,6 @@ def find_occurrences(
             count += 1
     in_order = sorted(reservoir.values(), key=lambda entry: entry[0])
     return Occurrences([occurrence for _, occurrence in in_order], count)
-
-
-def _make_tokenizer(settings: TextSettings) -> Tokenizer:
-    """Return the tokenizer for the settings."""
-    return Tokenization(settings.tokenization).tokenizer(on_spaces=settings.split_on_spaces)
 
 
 def _find_phrase(words: Sequence[str], phrase: Sequence[str]) -> list[int]:

@@ -24,7 +24,7 @@ MOST_SENSES = 8
 _MAX_TREE_POINTS = 2000  # further points join the nearest cluster
 _MAX_CUTS = 20  # clusters, before small ones are merged
 _MIN_SHARE = 0.1  # of the points that are in a large cluster
-# For few occurrences; with more, the silhouette of vectors without clusters is lower.
+# Of several senses. With more occurrences than a few, the silhouette of vectors without clusters is lower.
 _MIN_SILHOUETTE, _FEW = 0.24, 20
 _OCCURRENCES_TO_SUBSTITUTE = 5  # the most typical of a sense
 _SUBSTITUTES_EACH = 100
@@ -132,18 +132,13 @@ def find_clusters(vectors: Array, *, num_clusters: int | None = None, seed: int 
         return one_cluster
     sample = points[np.sort(np.random.default_rng(seed).permutation(len(points))[:_MAX_TREE_POINTS])]
     labels, silhouette = _cluster(sample, num_clusters)
-    if num_clusters is None and silhouette < least_silhouette(len(sample)):
+    if num_clusters is None and silhouette < _MIN_SILHOUETTE * min(1.0, math.sqrt(_FEW / len(sample))):
         return one_cluster
     if len(sample) < len(points):
         labels = _assign_nearest(points, sample, labels)
     labels = labels[row_of.reshape(-1)]
     ranks = np.argsort(np.argsort(-np.bincount(labels), kind="stable"))
     return Clusters(np.asarray(ranks[labels], dtype=np.int64), silhouette)
-
-
-def least_silhouette(num_occurrences: int) -> float:
-    """Return the minimum silhouette of several senses."""
-    return float(_MIN_SILHOUETTE * min(1.0, math.sqrt(_FEW / num_occurrences)))
 
 
 def _cluster(points: Array, num_clusters: int | None) -> tuple[npt.NDArray[np.int64], float]:

@@ -129,8 +129,8 @@ def _write_all(served: Served, folder: Path) -> None:
     (folder / OFFLINE).write_text(script.replace('["{{files}}"]', json.dumps(shell)), encoding="utf-8")
 
 
-def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
-    """Write a model folder for elmo.js and return the sizes of its files, which config.json lists.
+def write_model(checkpoint: Checkpoint, folder: Path) -> None:
+    """Write a model folder for elmo.js; its config.json lists the sizes of the other files.
 
     Matrices are in int8 with one scale per row, and the softmax is in a separate file; Python cannot open the folder.
     """
@@ -158,7 +158,6 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> dict[str, int]:
         (folder / f"{name}.gz").write_bytes(gzip.compress(format_lines(entries), mtime=0))
     sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}
     _write_json(folder / CONFIG_FILE, {**header, "files": sizes})
-    return sizes
 
 
 def _shrink(name: str, array: Array) -> dict[str, Array]:
@@ -172,10 +171,7 @@ def _shrink(name: str, array: Array) -> dict[str, Array]:
 
 
 def _to_float16(array: Array) -> Array:
-    """Convert float32 to float16, unless its values are too large."""
-    if array.dtype != np.float32 or np.abs(array).max(initial=0) > np.finfo(np.float16).max:
-        return array
-    return array.astype(np.float16)
+    return array.astype(np.float16) if array.dtype == np.float32 else array
 
 
 def _write_json(path: Path, content: Any) -> None:
