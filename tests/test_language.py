@@ -34,8 +34,9 @@ def _list_of_command(command: Any, context: Any) -> Iterator[str]:
             yield " ".join(paragraph.split())
     for parameter in command.get_params(context):
         yield parameter.help or ""
-        if isinstance(parameter.show_default, str) and re.search("[a-z] ", parameter.show_default):
-            yield parameter.show_default
+        shown = getattr(parameter, "show_default", None)
+        if isinstance(shown, str) and re.search("[a-z] ", shown):
+            yield shown
     if hasattr(command, "list_commands"):
         for name in command.list_commands(context):
             inner = command.get_command(context, name)

@@ -169,7 +169,6 @@ class CorpusIndex:
         return first
 
     def _locate(self, position: int, length: int = 1) -> Occurrence:
-        """Return the occurrence at a position among all words of the corpus."""
         number = int(np.searchsorted(self._starts, position, "right")) - 1
         row, inputs = self.vectors[number], self.vectors.manifest["inputs"]
         first_rows = [*itertools.accumulate((file["num_rows"] for file in inputs), initial=0)]
@@ -269,7 +268,6 @@ def _read_vectors(
 
 
 def _choose_stored_layers(layers: str | int | None, model: Elmo) -> LayerKey | Literal["all"]:
-    """Return the layer to store for an index, or "all"."""
     layer = "all" if layers == "all" or (layers is None and model.context is None) else choose_layer(layers, model)
     if layer == 0:
         raise InputError("Layer 0, the words without sentences, is in every index; choose another layer, or all.")

@@ -162,7 +162,6 @@ def _scan_texts(
 
 
 def _rank(occurrences: Sequence[Occurrence], cosines: Array) -> Iterator[Neighbor]:
-    """Yield the occurrences with their cosines, best first."""
     for row in np.argsort(-cosines, kind="stable").tolist():
         yield Neighbor(occurrences[row], float(cosines[row]))
 

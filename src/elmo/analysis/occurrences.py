@@ -238,7 +238,6 @@ def find_occurrences(
 
 
 def _find_phrase(words: Sequence[str], phrase: Sequence[str]) -> list[int]:
-    """Return the positions at which a phrase begins, ignoring case."""
     words, phrase = [word.casefold() for word in words], [word.casefold() for word in phrase]
     starts = (start for start, word in enumerate(words) if word == phrase[0])
     return [start for start in starts if words[start : start + len(phrase)] == phrase]

@@ -26,22 +26,15 @@ MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK, SOFT_INK = "#1F2328", "#59636E"
 _SUFFIXES = (".png", ".svg")
 _STYLE: dict[str, Any] = {
-    "font.size": 11,
+    "font.size": 10,
     "text.color": INK,
-    "axes.titlesize": 12,
     "axes.titlelocation": "left",
-    "axes.titlepad": 10,
     "axes.labelcolor": SOFT_INK,
-    "axes.labelsize": 10,
     "axes.unicode_minus": False,
     "ytick.color": "#B6BEC6",
     "xtick.labelcolor": SOFT_INK,
     "ytick.labelcolor": SOFT_INK,
-    "xtick.labelsize": 9.5,
-    "ytick.labelsize": 9.5,
     "legend.frameon": False,
-    "legend.fontsize": 10,
-    "figure.titlesize": 13,
     "svg.fonttype": "none",  # text stays text
     "text.parse_math": False,  # a $ is plain text
 }

@@ -106,8 +106,8 @@ def _make_parameter(name: str, annotation: Any, default: Any) -> click.Parameter
     parameter: click.Parameter
     identifier = name.replace(".", "_")
     if declared.flags is None:
-        parameter = _Argument([identifier], nargs=-1 if is_list else 1, **settings)
-        parameter.help = declared.help
+        parameter = click.Argument([identifier], nargs=-1 if is_list else 1, **settings)
+        parameter.help = declared.help  # an argument of click has no help before version 8.5
     else:
         settings |= {"is_flag": True, "type": None} if annotation is bool else {"multiple": is_list}
         parameter = click.Option([identifier, *flags], help=declared.help, show_default=declared.shown, **settings)
@@ -163,11 +163,6 @@ class _Command(HelpPage, click.Command):
             return super().parse_args(ctx, args)
 
 
-class _Argument(click.Argument):
-    help = ""
-    show_default = False
-
-
 def _write_page(command: Any, context: Any) -> Iterator[str]:
     yield from wrap(translate("Usage: ") + write_usage(command, context), _WIDTH)
     for paragraph in describe_command(command):
@@ -212,7 +207,7 @@ def write_usage(command: Any, context: Any) -> str:
 
 def describe_parameter(parameter: Any) -> tuple[str, str]:
     """Return the flags of an option or the name of an argument, and the help text with the default."""
-    text, shown = translate(parameter.help or ""), parameter.show_default
+    text = translate(parameter.help or "")
     if parameter.param_type_name == "argument":
         return parameter.metavar, text
     flags = ", ".join(sorted(parameter.opts, key=len))
@@ -222,6 +217,7 @@ def describe_parameter(parameter: Any) -> tuple[str, str]:
         flags += f" {parameter.metavar}"
     if parameter.required:
         return flags, f"{text} [{translate('required')}]"
+    shown = parameter.show_default
     default = parameter.default if shown and not parameter.is_flag else None
     if isinstance(shown, str):
         is_value = shown in getattr(parameter.type, "choices", ())  # not translated

@@ -96,7 +96,6 @@ def _describe_usage(error: click.ClickException) -> str:
 
 
 def _fail(message: str, code: int) -> int:
-    """Print a message as one line on stderr, and return the exit code."""
     print("elmo:", show(translate(" ".join(message.split()))), file=sys.stderr)
     return code
 

@@ -18,7 +18,7 @@ from starlette.staticfiles import StaticFiles
 from elmo import __version__
 from elmo.serve import routes
 from elmo.serve.batching import Batcher
-from elmo.serve.errors import add_error_handlers
+from elmo.serve.errors import HANDLERS
 from elmo.serve.middleware import Gate, Metrics
 from elmo.serve.served import Served, open_served
 from elmo.serve.service import Service
@@ -42,6 +42,7 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
 
     app = FastAPI(
         title="elmo", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None, strict_content_type=False,
+        exception_handlers=HANDLERS,
         description="Contextual word vectors from bidirectional language models.",
         responses={"default": {"description": "An error: {error: {code, message, field}}"}},
     )  # fmt: skip
@@ -51,7 +52,6 @@ def create_app(settings: Settings | None = None, served: Served | None = None) -
         app.include_router(router, dependencies=scheme)
     app.include_router(routes.health_router)
     public = (*PUBLIC_PATHS, *_add_page(app))
-    add_error_handlers(app)
     app.add_middleware(Gate, settings=settings, metrics=metrics, public=public)
     if settings.cors_origins:  # the middleware that is added last receives requests first
         app.add_middleware(

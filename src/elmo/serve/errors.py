@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
-from fastapi import FastAPI, Request
+from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -38,15 +38,12 @@ class Problem(HTTPException):
         return JsonResponse({"error": error}, status_code=self.status_code, headers=self.headers)
 
 
-def add_error_handlers(app: FastAPI) -> None:
-    """Report every error of an application in the same format."""
+async def _report(request: Request, error: Exception) -> Response:
+    return _to_problem(request, error).to_response()
 
-    @app.exception_handler(HTTPException)
-    @app.exception_handler(RequestValidationError)
-    @app.exception_handler(ElmoError)
-    @app.exception_handler(Exception)  # raised again after the response, and logged by the server
-    async def report(request: Request, error: Exception) -> Response:
-        return _to_problem(request, error).to_response()
+
+# Exceptions of the last type are raised again after the response, and logged by the server.
+HANDLERS: dict[Any, Any] = dict.fromkeys((HTTPException, RequestValidationError, ElmoError, Exception), _report)
 
 
 def _to_problem(request: Request, error: Exception) -> Problem:

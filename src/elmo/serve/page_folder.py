@@ -74,7 +74,6 @@ def write_page(served: Served, output: Path, num_words: int) -> int:
 
 
 def _check_model(name: str, elmo: Elmo) -> None:
-    """Raise InputError for a model that elmo.js cannot run."""
     config = elmo.config
     reads_utf8 = config.characters is None or (config.words is None and config.characters.alphabet == "utf-8")
     if not isinstance(config.encoder, EncoderConfig) or not config.token_projection or not reads_utf8:

@@ -82,7 +82,6 @@ def similarity(
 
 
 def _tabulate_layers(result: "WordSimilarities", meaning: "NDArray[np.float64] | None") -> Iterator[list[str]]:
-    """Yield one row per pair, with one column per layer and one for meaning if the model has a context layer."""
     tables = {translate(f"layer {number}"): cosines for number, cosines in enumerate(result.cosines)}
     if meaning is not None:
         tables[translate("meaning")] = meaning
@@ -92,7 +91,6 @@ def _tabulate_layers(result: "WordSimilarities", meaning: "NDArray[np.float64] |
 
 
 def _tabulate_pairs(result: "WordSimilarities") -> Iterator[list[str]]:
-    """Yield one row and one column per sentence."""
     yield [" " * 5, *(str(number) for number in range(1, len(result.words) + 1))]
     for number, cosines in enumerate(result.cosines.tolist(), start=1):
         yield [str(number), *(f"{value:.3f}" for value in cosines)]

@@ -102,7 +102,6 @@ def _describe_model(checkpoint: "Checkpoint", files: dict[str, int]) -> dict[str
 
 
 def _describe_vectors(folder: Path) -> dict[str, Any]:
-    """Return the facts about a folder as plain JSON values; InputError if it is damaged or not finished."""
     from elmo import vectors
     from elmo.vectors.folder import VECTORS, list_files
 

@@ -136,7 +136,6 @@ def probe(
 
 
 def _describe_probe(result: "ProbeResult") -> Iterator[str]:
-    """Yield the lines of the table in Markdown, with the amount of data and the meaning of its numbers."""
     yield _describe_counts(result.counts)
     yield from result.notes
     yield ""
