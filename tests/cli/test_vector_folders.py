@@ -201,7 +201,7 @@ def test_hdf5_folders_are_refused_in_one_sentence(run: Run, model_folder, text_f
     manifest.write_text(manifest.read_text().replace('"file_format": "npy"', '"file_format": "hdf5"'))
     message = run("info", output).message()
     assert message == (
-        f"{manifest} is damaged or of an earlier version: settings.file_format is 'hdf5'; copy it again, or run the "
-        "command that wrote it again with --force."
+        f"{manifest} is damaged or of an earlier version; copy it again, or run the command that wrote it again with "
+        "--force."
     )
     assert run("embed", text_file, "-m", model_folder, "-o", output, "--force").code == 0
