@@ -47,8 +47,8 @@ def test_padding_changes_nothing_and_an_empty_sentence_is_fine():
 
 
 def test_forbidden_transitions_are_never_decoded():
-    allowed = torch.tensor([[True, True, False], [True, True, True], [True, True, True]])
-    crf = Crf(3, allowed, torch.tensor([True, True, False]))
+    allowed = torch.tensor([[True, True, False], [True, True, False], [True, True, True], [True, True, True]])
+    crf = Crf(3, allowed)
     scores = torch.zeros(1, 3, 3)
     scores[0, :, 2] = 5.0
     scores[0, 0, 0] = 4.0

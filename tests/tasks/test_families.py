@@ -46,7 +46,7 @@ def test_a_family_learns_and_its_folder_gives_the_same_scores(train_toy, family,
             "fit__num_epochs": 25,
             "fit__patience": 25,
         },
-        {"elmo__tune": True, "elmo__learning_rate": 0.01, "fit__num_epochs": 3, "network__crf": "no"},
+        {"elmo__tune": True, "elmo__learning_rate": 0.01, "fit__num_epochs": 3},
     ],
     ids=["characters", "output", "both", "tuned"],
 )

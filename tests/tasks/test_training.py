@@ -222,6 +222,7 @@ def test_dev_examples_are_taken_from_training_alike_for_every_seed_and_fraction(
         ({"network.dim": 7}, "must be even"),
         ({"network.size": 7}, "unknown key 'network.size'"),
         ({"fit.fraction": 0.0}, "must be above 0"),
+        ({"network.kind": "pooled", "elmo.tune": True}, "which uses a frozen biLM"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(changes, message):

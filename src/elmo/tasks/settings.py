@@ -89,7 +89,6 @@ class NetworkSettings(Settings):
     num_layers: int = count(1)
     width: int = count(5)  # of a cnn's filters, in words; odd
     dropout: float = dropout_rate(0.3)  # of h
-    crf: Literal["auto", "no"] = "auto"  # tagging; auto: if the tags mark spans
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""
@@ -133,6 +132,8 @@ class TaskSettings(Settings):
         faults = super().faults()
         if not self.words.kinds and self.elmo.where in ("none", "output"):
             faults.append("words.kinds is empty and ELMo does not enter at the input, so the network would see nothing")
+        if self.network.kind == "pooled" and self.elmo.tune:
+            faults.append("network.kind is 'pooled', which uses a frozen biLM, but elmo.tune is true; change one")
         return faults
 
     @classmethod

@@ -26,7 +26,7 @@ class Tagging(TaskNetwork):
         self._tags = labels["tags"]
         self._ids = {tag: number for number, tag in enumerate(self._tags)}
         self.scores = nn.Linear(self.encoder.output_dim, len(self._tags))
-        self.crf = Crf(len(self._tags), *_allowed(self._tags, labels["strict"])) if labels["crf"] else None
+        self.crf = Crf(len(self._tags), _allowed(self._tags) if labels["strict"] else None) if labels["crf"] else None
 
     @staticmethod
     def learn_labels(examples: Sequence[TaggedSentence], settings: TaskSettings) -> Labels:
@@ -40,7 +40,7 @@ class Tagging(TaskNetwork):
             "tags": tags,
             "marks_spans": marks_spans,
             "strict": strict,
-            "crf": marks_spans and settings.network.crf == "auto",
+            "crf": marks_spans,
         }
 
     def unknown_targets(self, example: TaggedSentence) -> list[str]:
@@ -87,18 +87,15 @@ class Tagging(TaskNetwork):
 class Crf(nn.Module):
     """A linear-chain conditional random field: learned scores of tag pairs, of the first and of the last tag."""
 
-    def __init__(self, num_tags: int, allowed: Tensor | None = None, allowed_first: Tensor | None = None) -> None:
-        """`allowed` (K, K), from tag to tag, and `allowed_first` (K,) are False for tags that decoding excludes."""
+    def __init__(self, num_tags: int, allowed: Tensor | None = None) -> None:
+        """`allowed` (K + 1, K) is False for tags that decoding excludes: first at the start, then after each tag."""
         super().__init__()
         self.transitions = nn.Parameter(torch.zeros(num_tags, num_tags))
         self.first = nn.Parameter(torch.zeros(num_tags))
         self.last = nn.Parameter(torch.zeros(num_tags))
-        self._forbidden: Tensor
-        self._forbidden_first: Tensor
-        forbidden = torch.zeros(num_tags, num_tags) if allowed is None else (~allowed) * _FORBIDDEN
-        forbidden_first = torch.zeros(num_tags) if allowed_first is None else (~allowed_first) * _FORBIDDEN
-        self.register_buffer("_forbidden", forbidden.float(), persistent=False)
-        self.register_buffer("_forbidden_first", forbidden_first.float(), persistent=False)
+        self._penalties: Tensor
+        penalties = torch.zeros(num_tags + 1, num_tags) if allowed is None else (~allowed) * _FORBIDDEN
+        self.register_buffer("_penalties", penalties.float(), persistent=False)
 
     def loss(self, scores: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """Return the mean of -log p(tags) over sentences: scores (B, T, K), tags (B, T), mask (B, T)."""
@@ -119,8 +116,8 @@ class Crf(nn.Module):
     @torch.no_grad()
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
         """Return the best sequence of tags of each sentence."""
-        transitions = self.transitions + self._forbidden
-        total = self.first + self._forbidden_first + scores[:, 0]
+        transitions = self.transitions + self._penalties[1:]
+        total = self.first + self._penalties[0] + scores[:, 0]
         pointers = []
         for step in range(1, scores.shape[1]):
             best, pointer = (total[:, :, None] + transitions).max(dim=1)
@@ -148,8 +145,6 @@ def _may_follow(previous: str, tag: str) -> bool:
     return prefix not in _CONTINUING or (previous_prefix in _OPEN and previous_type == span_type)
 
 
-def _allowed(tags: Sequence[str], strict: bool) -> tuple[Tensor | None, Tensor | None]:
-    if not strict:
-        return None, None
-    pairs = torch.tensor([[_may_follow(previous, tag) for tag in tags] for previous in tags])
-    return pairs, torch.tensor([_may_follow(_OUTSIDE, tag) for tag in tags])
+def _allowed(tags: Sequence[str]) -> Tensor:
+    """Return (K + 1, K): whether each tag may come first, then whether it may follow each tag."""
+    return torch.tensor([[_may_follow(previous, tag) for tag in tags] for previous in (_OUTSIDE, *tags)])
