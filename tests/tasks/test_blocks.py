@@ -24,7 +24,7 @@ def test_padding_changes_nothing(kind, num_layers):
     assert not both[1, 3:].any()
 
 
-def test_a_bilstm_is_torchs_own():
+def test_the_bilstm_equals_that_of_torch():
     torch.manual_seed(0)
     network = blocks.build_sequence_encoder(NetworkSettings(dim=6), 4)
     own = torch.nn.LSTM(4, 3, batch_first=True, bidirectional=True)
@@ -79,22 +79,22 @@ def test_a_new_mix_is_the_average_of_the_layers(tiny_model):
     torch.testing.assert_close(vectors[0], expected, atol=1e-6, rtol=0)
 
 
-def test_words_are_found_in_lower_case_too():
+def test_words_are_looked_up_in_lower_case_too():
     words = blocks.WordList(["paris", "The"])
     assert words.ids(["Paris", "The", "the", "paris"]) == [2, 3, 1, 2]
 
 
-def test_ranges_are_pooled_as_by_their_masks():
+def test_pooling_ranges_equals_pooling_with_masks():
     torch.manual_seed(0)
     states = torch.randn(3, 7, 4, requires_grad=True)
     chosen = [(row, (start, end)) for row in range(3) for start in range(7) for end in range(start + 1, 8)]
     rows, spans = torch.tensor([row for row, _ in chosen]), [span for _, span in chosen]
     inside = blocks.span_mask(spans, 7)
     expected = torch.cat([blocks.pool_max(states[rows], inside), blocks.pool_mean(states[rows], inside)], dim=-1)
-    found = blocks.pool_ranges(states, rows, spans)
-    torch.testing.assert_close(found, expected)
-    weights = torch.randn_like(found)
-    gradients = [torch.autograd.grad((pooled * weights).sum(), states)[0] for pooled in (found, expected)]
+    result = blocks.pool_ranges(states, rows, spans)
+    torch.testing.assert_close(result, expected)
+    weights = torch.randn_like(result)
+    gradients = [torch.autograd.grad((pooled * weights).sum(), states)[0] for pooled in (result, expected)]
     torch.testing.assert_close(*gradients)
 
 
@@ -102,7 +102,7 @@ def test_an_empty_range_is_pooled_to_zeros():
     assert not blocks.pool_ranges(torch.zeros(1, 1, 4), torch.tensor([0]), [(0, 0)]).any()
 
 
-def test_pooling_sees_real_positions_alone():
+def test_pooling_ignores_padding():
     states = torch.tensor([[[1.0], [5.0], [9.0]]])
     mask = torch.tensor([[True, True, False]])
     assert blocks.pool_max(states, mask).item() == 5 and blocks.pool_mean(states, mask).item() == 3

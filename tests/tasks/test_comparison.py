@@ -43,7 +43,7 @@ def test_runs_are_kept_as_tasks_only_if_requested(toy_inputs, tmp_path):
         assert (folder / "runs" / "learned-1-0" / "task.json").exists() == keep
 
 
-def test_a_comparison_resumes_and_draws_its_curve(toy_inputs, tmp_path, monkeypatch):
+def test_an_interrupted_comparison_resumes_with_every_fraction(toy_inputs, tmp_path, monkeypatch):
     settings = small("classification", fit__num_epochs=1)
     request = ComparisonSettings(("baseline", "top"), (0, 1), (0.5, 1.0))
     done = []
@@ -84,7 +84,7 @@ def test_other_settings_do_not_mix_into_an_old_comparison(toy_inputs, tmp_path):
         run_comparison(bench, small("classification", fit__num_epochs=2), tmp_path / "c", request)
 
 
-def test_a_variant_that_is_not_known_is_refused():
+def test_an_unknown_variant_is_rejected():
     with pytest.raises(ConfigError, match="There is no variant 'frozen'"):
         ComparisonSettings(("frozen",))
 
@@ -100,7 +100,7 @@ def test_runs_with_another_bilm_do_not_mix_into_an_old_comparison(toy_inputs, tm
         run_comparison(SharedInputs(inputs), settings, tmp_path / "c", ComparisonSettings(("learned", "top"), (0,)))
 
 
-def test_a_comparison_is_resumed_whose_record_has_a_setting_that_was_removed(toy_inputs, tmp_path):
+def test_a_comparison_resumes_if_its_record_has_a_removed_setting(toy_inputs, tmp_path):
     settings, folder = small("question_answering", fit__num_epochs=1), tmp_path / "c"
     shared = SharedInputs(toy_inputs("question_answering"))
     run_comparison(shared, settings, folder, ComparisonSettings(("baseline",), (0,)))

@@ -27,7 +27,7 @@ def test_a_pooled_task_uses_the_context_layer_and_measures_the_same(train_toy, f
     assert described["bilm"]["context_dim"] == Elmo.from_pretrained(fused_folder).context.dim
 
 
-def test_another_context_layer_is_refused(train_toy, fused_folder, fused_model, tmp_path):
+def test_another_context_layer_is_rejected(train_toy, fused_folder, fused_model, tmp_path):
     folder, _ = train_toy("classification", inputs={"model": fused_folder}, network__kind="pooled")
     layer = fused_model.checkpoint().context
     halved = {**layer.arrays, "weights": layer.arrays["weights"] / 2}

@@ -20,7 +20,7 @@ def score(crf, scores, tags):
     return total + sum(crf.transitions[one, other] for one, other in itertools.pairwise(tags))
 
 
-def test_the_loss_is_that_of_all_sequences_counted():
+def test_the_loss_normalizes_over_all_sequences():
     crf, scores = make()
     everything = list(itertools.product(range(3), repeat=4))
     normalizer = torch.logsumexp(torch.stack([score(crf, scores, tags) for tags in everything]), dim=0)

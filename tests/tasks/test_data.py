@@ -101,7 +101,7 @@ def test_parquet_is_a_table(tmp_path):
     assert [example.label for example in read(tmp_path / "rows.parquet")] == LABELS
 
 
-def test_trec_has_a_label_and_a_finer_one(tmp_path):
+def test_trec_has_labels_and_sublabels(tmp_path):
     (tmp_path / "trec.txt").write_text("NUM:dist How far is it ?\nHUM:ind Who came ?\n")
     assert [example.label for example in read(tmp_path / "trec.txt", format="trec")] == ["NUM", "HUM"]
     assert [example.label for example in read(tmp_path / "trec.txt", format="trec", label_column="sublabel")] == [
@@ -129,7 +129,7 @@ def test_columns_are_named_by_two_flags(tmp_path):
         read(tmp_path / "odd.csv", "pairs", text_column="body")
 
 
-def test_a_constant_tag_column_is_refused(tmp_path):
+def test_a_constant_tag_column_is_rejected(tmp_path):
     (tmp_path / "constant.conll").write_text("EU B-ORG 0\nsaid O 0\n\nParis B-LOC 0\n\n" * 3)
     options = {"kind": "ner", "settings": {**SMALL, "elmo.where": "none"}}
     with pytest.raises(InputError, match="all tags are '0' .column 3.*--label-column"):

@@ -50,17 +50,17 @@ def test_a_family_learns_and_its_folder_gives_the_same_scores(train_toy, family,
     ],
     ids=["characters", "output", "both", "tuned"],
 )
-def test_elmo_and_words_may_enter_in_every_way(train_toy, changes):
+def test_elmo_and_words_can_be_combined_in_every_way(train_toy, changes):
     folder, scores = train_toy("tagging", **changes)
     where = changes.get("elmo__where", "input")
     assert len(scores.mixes) == {"none": 0, "both": 2}.get(where, 1)
-    (found,) = load(folder).predict([["we", "like", "Oslo", "city", "."]])
+    (prediction,) = load(folder).predict([["we", "like", "Oslo", "city", "."]])
     if not changes.get("elmo__tune"):
-        assert found.tags == ("O", "O", "B-place", "I-place", "O")
-    assert len(found.tags) == 5
+        assert prediction.tags == ("O", "O", "B-place", "I-place", "O")
+    assert len(prediction.tags) == 5
 
 
-def test_a_tuned_bilm_is_carried_and_differs_from_the_one_it_was(train_toy, bilm_folder, tiny_model):
+def test_a_tuned_bilm_is_saved_and_differs_from_the_original(train_toy, bilm_folder, tiny_model):
     from elmo import Elmo
 
     folder, _ = train_toy("tagging", elmo__tune=True, elmo__learning_rate=0.01, fit__num_epochs=1)
@@ -70,25 +70,25 @@ def test_a_tuned_bilm_is_carried_and_differs_from_the_one_it_was(train_toy, bilm
 
 def test_predictions_are_typed(train_toy):
     folder, _ = train_toy("tagging")
-    (found,) = load(folder).predict(["you like Rome city ."])
-    assert found.words == ("you", "like", "Rome", "city", ".")
-    assert found.spans == [("place", 2, 4)]
+    (prediction,) = load(folder).predict(["you like Rome city ."])
+    assert prediction.words == ("you", "like", "Rome", "city", ".")
+    assert prediction.spans == [("place", 2, 4)]
 
 
 def test_a_label_comes_with_its_probabilities(train_toy):
     folder, _ = train_toy("classification")
-    found = load(folder).predict(["look, a cat here", []])
-    assert found[0].label == "good"
-    assert sum(found[0].probabilities.values()) == pytest.approx(1)
-    assert found[0].probabilities["good"] > 0.5
+    prediction, _ = load(folder).predict(["look, a cat here", []])
+    assert prediction.label == "good"
+    assert sum(prediction.probabilities.values()) == pytest.approx(1)
+    assert prediction.probabilities["good"] > 0.5
 
 
-def test_an_answer_is_a_piece_of_the_passage(train_toy):
+def test_an_answer_is_a_span_of_the_passage(train_toy):
     folder, _ = train_toy("question_answering")
     passage = "Ann went to Lima by train ."
-    (found,) = load(folder).predict([("Which place ?", passage)])
-    assert found.text in PLACES
-    assert passage[found.start :].startswith(found.text)
+    (prediction,) = load(folder).predict([("Which place ?", passage)])
+    assert prediction.text in PLACES
+    assert passage[prediction.start :].startswith(prediction.text)
 
 
 def test_similarity_gives_a_number_on_the_scale_of_the_data(bilm_folder, tmp_path):
@@ -107,7 +107,7 @@ def test_similarity_gives_a_number_on_the_scale_of_the_data(bilm_folder, tmp_pat
     assert 0.5 <= low.score < high.score <= 5
 
 
-def test_senses_back_off_to_the_first_and_know_no_others(train_toy):
+def test_unknown_lemmas_have_no_sense(train_toy):
     folder, scores = train_toy("senses")
     assert scores.test["known"] == 100
     task = load(folder)
@@ -122,15 +122,15 @@ def test_senses_back_off_to_the_first_and_know_no_others(train_toy):
     assert unknown.keys == (None,) and either.keys == ()
 
 
-def test_a_lemma_that_training_lacks_has_wordnets_first_sense_if_given(train_toy, tmp_path):
+def test_an_unknown_lemma_gets_the_first_sense_of_wordnet(train_toy, tmp_path):
     index = tmp_path / "index.sense"
     index.write_text("river%1:17:00:: 09411430 1 29\nriver%1:17:02:: 09411431 2 0\n")
     folder, _ = train_toy("senses", inputs={"sense_index": str(index)})
-    (found,) = load(folder).predict([("the river bank", [(1, 2, "river", "NOUN"), (0, 1, "the", "DET")])])
-    assert found.keys == ("river%1:17:00::", None)
+    (prediction,) = load(folder).predict([("the river bank", [(1, 2, "river", "NOUN"), (0, 1, "the", "DET")])])
+    assert prediction.keys == ("river%1:17:00::", None)
 
 
-def test_phrases_teach_the_classifier(tmp_path, bilm_folder):
+def test_labels_of_phrases_are_learned(tmp_path, bilm_folder):
     path = tmp_path / "trees.ptb"
     path.write_text("(1 (0 bad) (1 (2 but) (1 good)))\n(0 (1 good) (0 (2 but) (0 bad)))\n" * 6)
     options = TaskOptions(cache_folder=str(tmp_path / "cache"))
@@ -157,7 +157,7 @@ def test_a_wrong_item_is_reported(family, item, message):
     assert message in str(caught.value)
 
 
-def test_one_text_is_not_taken_for_many(train_toy):
+def test_a_single_text_is_rejected(train_toy):
     folder, _ = train_toy("classification", fit__num_epochs=1)
     with pytest.raises(InputError, match="put the one text in a list"):
         load(folder).predict("a cat")
@@ -173,14 +173,14 @@ def test_tags_of_chinese_entities_mark_spans():
     sentence = TaggedSentence(tuple("王小明在京上海"), tags, place=Place("a.conll", 1))
     labels = tagging.learn_labels([sentence], small("tagging"))
     assert (labels["marks_spans"], labels["strict"], labels["crf"]) == (True, True, True)
-    found = TagPrediction(sentence.words, tags)
-    assert found.spans == [("per", 0, 3), ("loc", 4, 5), ("loc", 5, 7)]
-    assert score_tags([sentence.tags], [found.tags], marks_spans=True)["f1"] == 100
+    prediction = TagPrediction(sentence.words, tags)
+    assert prediction.spans == [("per", 0, 3), ("loc", 4, 5), ("loc", 5, 7)]
+    assert score_tags([sentence.tags], [prediction.tags], marks_spans=True)["f1"] == 100
     broken = dataclasses.replace(sentence, tags=("O", "M-per", "E-per", "O", "O", "O", "O"))
     assert not tagging.learn_labels([sentence, broken], small("tagging"))["strict"]
 
 
-def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path, caplog):
+def test_questions_without_an_answer_are_learned_and_scored(bilm_folder, tmp_path, caplog):
     answered = [{"question": "Which place ?", "context": f"Ann went to {name} .", "answer": name} for name in PLACES]
     unanswered = [{**row, "context": f"Ann has {row['answer']} shoes", "answer": ""} for row in answered]
     scores = {}
@@ -197,8 +197,8 @@ def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path
     examples = tmp_path / "two.jsonl"
     task = load(tmp_path / "two")
     assert task.evaluate(examples) == scores["two"]
-    found, none = task.predict([(row["question"], row["context"]) for row in (answered[0], unanswered[0])])
-    assert (found.text, none.text, none.start) == ("Paris", "", 0)
+    answer, none = task.predict([(row["question"], row["context"]) for row in (answered[0], unanswered[0])])
+    assert (answer.text, none.text, none.start) == ("Paris", "", 0)
     assert 0 < none.probability <= 1
     # A network that never saw such questions has no choice but to be wrong.
     task = load(tmp_path / "one")
@@ -206,17 +206,17 @@ def test_questions_without_an_answer_are_learned_and_count(bilm_folder, tmp_path
     assert "'no answer' was not among the labels in training (12 such given examples)" in caplog.text
 
 
-def test_a_network_without_unanswered_questions_is_as_it_was(toy_inputs):
+def test_without_unanswered_questions_the_network_has_no_extra_weights(toy_inputs):
     from elmo.tasks.families import choose_family
     from elmo.tasks.families.blocks import NetworkInputs, Vocabularies, WordList
     from elmo.tasks.task import build_network
 
     examples, _ = read_examples(toy_inputs("question_answering").train, "question_answering", ReadSettings())
     settings = small("question_answering", elmo__where="none")
-    found = choose_family("question_answering").learn_labels(examples, settings)
+    known = choose_family("question_answering").learn_labels(examples, settings)
     inputs = NetworkInputs(Vocabularies(WordList(["went", "to"]), WordList([])))
     weights = []
-    for labels in (found, {**found, "no_answer": True}):
+    for labels in (known, {**known, "no_answer": True}):
         torch.manual_seed(1)
         weights.append(build_network("question_answering", settings, labels, inputs).state_dict())
     without, with_none = weights

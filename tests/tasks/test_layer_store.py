@@ -28,7 +28,7 @@ def check(store, model):
         np.testing.assert_allclose(store[words], expected, rtol=1e-3, atol=1e-4)
 
 
-def test_each_distinct_sentence_is_computed_once_and_found_by_another_store(counted, tmp_path):
+def test_each_distinct_sentence_is_computed_once_and_shared_between_stores(counted, tmp_path):
     model, read = counted
     store = LayerStore(model, tmp_path)
     store.add([*SENTENCES, *SENTENCES])
@@ -51,7 +51,7 @@ def test_a_damaged_store_is_reported_with_its_file(own_model, tmp_path):
         LayerStore(own_model, tmp_path).add(SENTENCES)
 
 
-def test_models_and_precisions_have_stores_of_their_own(own_model, tmp_path, monkeypatch):
+def test_models_and_precisions_have_separate_stores(own_model, tmp_path, monkeypatch):
     other = Elmo.from_config(TINY_CONFIG, seed=1)
     assert other.checkpoint().fingerprint() != own_model.checkpoint().fingerprint()
     for model in (own_model, other):

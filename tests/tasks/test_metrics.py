@@ -19,10 +19,10 @@ def test_spans_of_every_scheme_are_found(tags, spans):
     assert metrics.tag_spans(tags.split()) == spans
 
 
-def test_a_span_counts_if_type_and_borders_are_right():
+def test_a_span_is_correct_if_its_type_and_borders_are():
     gold = [["B-x", "I-x", "O", "B-y"], ["B-x", "O", "O"]]
     predicted = [["B-x", "I-x", "O", "B-x"], ["B-x", "I-x", "B-y"]]
-    scores = metrics.score_spans(gold, predicted)  # one of three found, one of four right
+    scores = metrics.score_spans(gold, predicted)  # one of three recognized, one of four correct
     assert scores["recall"] == pytest.approx(100 / 3)
     assert scores["precision"] == pytest.approx(25)
     assert scores["f1"] == pytest.approx(100 * 2 / 7)

@@ -45,7 +45,7 @@ def make_examples(rng, num, *, words_matter, vectors_matter):
 
 
 @pytest.mark.parametrize(("words_matter", "vectors_matter"), [(True, False), (False, True)])
-def test_whichever_features_tell_the_labels_apart_are_used(words_matter, vectors_matter):
+def test_the_informative_features_are_used(words_matter, vectors_matter):
     rng = np.random.default_rng(0)
     examples, layers = make_examples(rng, 160, words_matter=words_matter, vectors_matter=vectors_matter)
     network, held_out = fit(examples[:80], layers)
@@ -61,7 +61,7 @@ def test_held_out_predictions_of_noise_are_not_better_than_chance():
 
 
 @pytest.mark.parametrize("num", [2, 3, 5])
-def test_a_handful_of_examples_and_an_empty_text_are_enough(num):
+def test_two_examples_and_an_empty_text_suffice(num):
     examples = [LabelledText(("good",) if number % 2 else ("bad", "film"), "ab"[number % 2]) for number in range(num)]
     network, _ = fit([*examples, LabelledText((), "a")])
     (prediction,) = network.predict([LabelledText((), None)])
@@ -77,7 +77,7 @@ def test_a_pooled_task_is_saved_measured_and_described(train_toy, tmp_path):
     assert described["test"] == result.test
 
 
-def test_without_a_dev_file_few_examples_are_all_learned_from_and_the_score_is_uncertain(toy_inputs, tmp_path, caplog):
+def test_without_a_dev_file_all_examples_are_used_and_the_uncertainty_is_logged(toy_inputs, tmp_path, caplog):
     inputs = replace(toy_inputs("classification"), dev=None)
     result = train_task(
         SharedInputs(inputs), small("classification", network__kind="auto"), tmp_path / "run", is_new=True
@@ -124,7 +124,7 @@ def test_training_uses_one_thread_and_restores_the_setting(toy_inputs, tmp_path)
     assert seen == {1}
 
 
-def test_few_decayed_epochs_have_a_learning_rate_that_suffices():
+def test_decay_over_few_epochs_starts_at_a_higher_rate():
     def total(num_epochs):
         return sum(decayed_rate(epoch + 0.5, num_epochs) for epoch in range(num_epochs))
 

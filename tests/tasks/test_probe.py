@@ -45,25 +45,25 @@ def tagged(tmp_path):
     return {"train": str(paths[0]), "test": str(paths[1])}
 
 
-def scores(found, name=None):
-    return {row.name: row.scores[name or next(iter(row.scores))].mean for row in found.rows}
+def scores(result, name=None):
+    return {row.name: row.scores[name or next(iter(row.scores))].mean for row in result.rows}
 
 
-def test_a_linear_probe_finds_the_layer_that_knows():
+def test_a_linear_probe_identifies_the_informative_layer():
     draw = np.random.default_rng(0)
     labels = draw.integers(3, size=600)
     vectors = draw.standard_normal((600, 3, 8)).astype(np.float16)
     vectors[:, 1] += (5 * np.eye(3, 8)[labels]).astype(np.float16)
     names = [str(label) for label in labels]
     train, test = (vectors[:500], names[:500]), (vectors[500:], names[500:])
-    found = train_linear_probe(train, test, seed=0, all_vectors=vectors[:500])
-    layer_0, layer_1, layer_2, average, mix = found.accuracy
+    result = train_linear_probe(train, test, seed=0, all_vectors=vectors[:500])
+    layer_0, layer_1, layer_2, average, mix = result.accuracy
     assert layer_1 > 90 and max(layer_0, layer_2) < 60
     assert average < layer_1 and mix > 80
-    assert found.mix_weights[1] > 0.5 and sum(found.mix_weights) == pytest.approx(1)
+    assert result.mix_weights[1] > 0.5 and sum(result.mix_weights) == pytest.approx(1)
 
 
-def test_dimensions_in_which_the_words_of_a_feature_are_alike_are_not_blown_up():
+def test_scaling_uses_all_words_not_those_of_one_feature():
     draw = np.random.default_rng(0)
     all_vectors = draw.standard_normal((1000, 2, 8)).astype(np.float16)
     labels = draw.integers(2, size=400)
@@ -71,8 +71,8 @@ def test_dimensions_in_which_the_words_of_a_feature_are_alike_are_not_blown_up()
     vectors[:, :, 0] += (5 * labels[:, None]).astype(np.float16)
     vectors[:200, :, 1:] *= np.float16(1e-3)  # the words in training are alike in the other dimensions
     names = [str(label) for label in labels]
-    found = train_linear_probe((vectors[:200], names[:200]), (vectors[200:], names[200:]), 0, all_vectors)
-    assert found.accuracy.min() > 65  # chance is 50
+    result = train_linear_probe((vectors[:200], names[:200]), (vectors[200:], names[200:]), 0, all_vectors)
+    assert result.accuracy.min() > 65  # chance is 50
 
 
 def test_the_spread_of_resampled_examples_is_the_standard_error_of_their_mean():
@@ -84,25 +84,25 @@ def test_the_spread_of_resampled_examples_is_the_standard_error_of_their_mean():
     assert (pairs.mean, pairs.spread) == (pytest.approx(1), pytest.approx(0, abs=1e-6))  # columns stay paired
 
 
-def test_tags_known_from_letters_are_known_in_every_layer(model, tagged):
-    found = probe(model, "tagging", **tagged, seeds=(0, 1))
-    assert list(scores(found)) == ["most frequent", "layer 0", "layer 1", "layer 2", "average", "learned mix"]
-    assert scores(found)["layer 0"] == 100
-    assert scores(found)["most frequent"] < 60
-    assert found.counts == {
+def test_tags_that_depend_on_the_spelling_are_predicted_from_every_layer(model, tagged):
+    result = probe(model, "tagging", **tagged, seeds=(0, 1))
+    assert list(scores(result)) == ["most frequent", "layer 0", "layer 1", "layer 2", "average", "learned mix"]
+    assert scores(result)["layer 0"] == 100
+    assert scores(result)["most frequent"] < 60
+    assert result.counts == {
         "train_words": 720, "train_words_in_data": 720, "test_words": 120, "seeds": 2,
     }  # fmt: skip
-    assert found.rows[1].scores["tag"].spread == 0
+    assert result.rows[1].scores["tag"].spread == 0
 
 
 def test_each_feature_is_probed_on_words_that_have_it(model, tagged):
-    found = probe(model, "features", **tagged, seeds=(0,))
-    assert list(found.rows[0].scores) == ["mean", "Number", "Tense"]
-    assert scores(found, "Number")["layer 0"] == 100
-    assert found.rows[1].scores["mean"].spread is None  # one seed
+    result = probe(model, "features", **tagged, seeds=(0,))
+    assert list(result.rows[0].scores) == ["mean", "Number", "Tense"]
+    assert scores(result, "Number")["layer 0"] == 100
+    assert result.rows[1].scores["mean"].spread is None  # one seed
 
 
-def test_features_are_read():
+def test_features_are_parsed():
     assert read_features(["Number=Sing|Person=3", "_"]) == ({"Number": "Sing", "Person": "3"}, {})
     with pytest.raises(InputError, match="'NOUN' is not a list of features"):
         read_features(["NOUN"])
@@ -112,22 +112,22 @@ def test_each_seed_draws_its_own_sentences():
     sentences = [LabelledSentence(("a", "b", "c"), ()) for _ in range(100)]
     drawn = [draw_sentences(sentences, 30, seed) for seed in (0, 0, 1)]
     assert drawn[0] == drawn[1] != drawn[2]
-    assert all(len(each) == 10 for each in drawn)
+    assert all(len(sample) == 10 for sample in drawn)
     assert draw_sentences(sentences, 300, 0) == list(range(100))
 
 
 def test_limits_are_respected_and_reported(model, tagged):
-    found = probe(model, "tagging", **tagged, seeds=(0,), max_train_words=100)
-    assert (found.counts["train_words"], found.counts["train_words_in_data"]) == (96, 720)
-    assert found.counts["test_words"] == 120
+    result = probe(model, "tagging", **tagged, seeds=(0,), max_train_words=100)
+    assert (result.counts["train_words"], result.counts["train_words_in_data"]) == (96, 720)
+    assert result.counts["test_words"] == 120
 
 
 def test_classes_of_texts(model, tmp_path):
     rows = [f"{'good' if number % 2 else 'bad'},{'nice film' if number % 2 else 'dull plot'}\n" for number in range(60)]
     (tmp_path / "texts.csv").write_text("label,text\n" + "".join(rows))
     path = str(tmp_path / "texts.csv")
-    found = probe(model, "classification", train=path, test=path, seeds=(0,))
-    assert scores(found)["layer 0"] == 100 and scores(found)["most frequent"] == 50
+    result = probe(model, "classification", train=path, test=path, seeds=(0,))
+    assert scores(result)["layer 0"] == 100 and scores(result)["most frequent"] == 50
 
 
 def test_similarity_is_correlated(model, tmp_path):
@@ -139,10 +139,10 @@ def test_similarity_is_correlated(model, tmp_path):
         rows.append(f"{' '.join(words)},{' '.join([*words[:shared], *['zebra'] * (8 - shared)])},{shared / 2}\n")
     (tmp_path / "pairs.csv").write_text("".join(rows))
     path = str(tmp_path / "pairs.csv")
-    found = probe(model, "similarity", test=path)
-    assert [row.name for row in found.rows] == ["layer 0", "layer 1", "layer 2", "average"]
-    assert found.rows[0].scores["pearson"].mean > 70
-    assert found.rows[0].scores["pearson"].spread_of == "resampling"
+    result = probe(model, "similarity", test=path)
+    assert [row.name for row in result.rows] == ["layer 0", "layer 1", "layer 2", "average"]
+    assert result.rows[0].scores["pearson"].mean > 70
+    assert result.rows[0].scores["pearson"].spread_of == "resampling"
 
 
 def target(sense, lemma="bank", pos="NOUN"):
@@ -157,8 +157,8 @@ def test_the_nearest_mean_decides_by_each_layer():
             vector[1] = (sign, shift, 0)  # layer 1 knows, layer 0 does not
             vector[0] = (0, shift, 1)
             memory.add(target("a" if sign > 0 else "b"), vector)
-    asked = np.asarray([[0, 0.1, 1], [-1, 0, 0]], dtype=np.float32)
-    assert memory.nearest("bank#NOUN", asked)[1] == "b"
+    vectors = np.asarray([[0, 0.1, 1], [-1, 0, 0]], dtype=np.float32)
+    assert memory.nearest("bank#NOUN", vectors)[1] == "b"
     assert memory.candidates("bank#NOUN") == ["a", "b"]
 
 
@@ -176,7 +176,7 @@ def write_senses(tmp_path, name, sentences):
     return str(tmp_path / f"{name}.data.xml")
 
 
-def test_senses_by_the_nearest_neighbor_with_the_first_sense_behind(model, tmp_path):
+def test_senses_are_the_nearest_mean_or_else_the_first_sense(model, tmp_path):
     money, river = (
         ("pay the money bank now", 3, "bank", "bank%1:14:00::"),
         ("a green wet bank of", 3, "bank", "bank%1:17:01::"),
@@ -187,16 +187,16 @@ def test_senses_by_the_nearest_neighbor_with_the_first_sense_behind(model, tmp_p
     without = probe(model, "senses", train=train, test=test, seeds=(0,))
     assert scores(without)["layer 2"] == pytest.approx(200 / 3)
     assert scores(without)["layer 0"] == pytest.approx(100 / 3)  # the word alone has one vector for both
-    found = probe(model, "senses", train=train, test=test, seeds=(0,), sense_index=str(tmp_path / "index.sense"))
-    assert scores(found)["layer 2"] == 100
-    assert scores(found)["first sense"] == pytest.approx(200 / 3)
-    assert found.counts["test_targets_not_in_training"] == 1
-    assert found.counts["train_targets"] == 7
+    result = probe(model, "senses", train=train, test=test, seeds=(0,), sense_index=str(tmp_path / "index.sense"))
+    assert scores(result)["layer 2"] == 100
+    assert scores(result)["first sense"] == pytest.approx(200 / 3)
+    assert result.counts["test_targets_not_in_training"] == 1
+    assert result.counts["train_targets"] == 7
     limited = probe(model, "senses", train=train, test=test, seeds=(0,), max_train_words=12)
     assert limited.counts["train_words"] == 15
 
 
-def test_the_index_of_wordnet_is_read_or_refused(tmp_path):
+def test_the_index_of_wordnet_is_parsed_or_rejected(tmp_path):
     path = tmp_path / "index.sense"
     path.write_text("good%5:00:00:moral:00 1 1 3\nwell%4:02:00:: 2 2 3\nNew_York%1:15:00:: 3 1 0\n")
     assert read_first_senses(path) == {"good#ADJ": "good%5:00:00:moral:00", "new_york#NOUN": "New_York%1:15:00::"}
@@ -217,10 +217,10 @@ def test_the_index_of_wordnet_is_read_or_refused(tmp_path):
         ),
     ],
 )
-def test_mistakes(model, tagged, kind, change, message):
-    with pytest.raises(InputError) as told:
+def test_invalid_arguments_are_reported(model, tagged, kind, change, message):
+    with pytest.raises(InputError) as caught:
         probe(model, kind, **{**tagged, **change})
-    assert message in str(told.value)
+    assert message in str(caught.value)
 
 
 def test_the_meaning_of_a_phrase_is_that_of_embed_spans(fused_model):

@@ -62,7 +62,7 @@ def test_words_alone_get_a_column_of_tags(tmp_path):
     assert text == "a X\nb Y\n\nc Z\n\n"
 
 
-def test_a_csv_is_read_by_its_header_whatever_the_order_and_written_with_its_quotes(tmp_path):
+def test_a_csv_is_read_by_its_header_and_written_with_its_quotes(tmp_path):
     path = written(tmp_path / "a.csv", 'id,sentiment,review\n1,pos,"good, ""very""\nindeed"\n2,neg,bad\n')
     reader, examples = read(path, "classification")
     assert [(example.words, example.label) for example in examples] == [
@@ -84,7 +84,7 @@ def test_a_table_without_usual_names_asks_for_its_columns(tmp_path):
     assert [example.target for example in opened] == [4.5, 0.0]
 
 
-def test_semicolons_are_seen_and_a_named_column_makes_a_header(tmp_path):
+def test_semicolons_are_detected_and_a_named_column_implies_a_header(tmp_path):
     path = written(tmp_path / "a.csv", 'remark;verdict\n"one;\n\n,more, and more";yes\n' * 9)
     settings = ReadSettings(text_column="remark", label_column="verdict")
     reader = open_reader(str(path), "classification", settings)
@@ -118,16 +118,16 @@ def test_a_first_row_with_a_usual_or_named_column_is_a_header(tmp_path, header, 
     assert len(read(path, "classification", **settings)[1]) == len(ROWS) + (expected["label"] == "1")
 
 
-def test_a_file_is_read_with_the_header_that_another_had(tmp_path):
+def test_the_header_setting_is_inherited_by_other_files(tmp_path):
     path = written(tmp_path / "a.csv", "".join(f"{label},{text}\n" for text, label in ROWS))
-    found = open_reader(str(path), "classification", ReadSettings(text_column="2", label_column="1")).settings
-    assert found.header is False
+    settings = open_reader(str(path), "classification", ReadSettings(text_column="2", label_column="1")).settings
+    assert settings.header is False
     alone = written(tmp_path / "b.csv", "neg,awful\n")
-    reader = open_reader(str(alone), "classification", found, labelled=False)
+    reader = open_reader(str(alone), "classification", settings, labelled=False)
     assert [example.words for example in reader] == [("awful",)]
 
 
-def test_columns_are_named_by_number_too_and_one_has_one_role(tmp_path):
+def test_columns_can_be_numbers_and_have_one_role_only(tmp_path):
     path = written(tmp_path / "a.csv", "id,said,mood\n1,so it goes,x\n")
     given = {"text": "2", "label": "3"}
     assert columns_of(path, columns=given) == {"text": "said", "label": "mood"}
@@ -140,11 +140,11 @@ def test_answers_are_written_in_the_form_they_had(tmp_path):
     path = written(tmp_path / "a.jsonl", json.dumps(row) + "\n")
     for text, expected in (("it", {"text": ["it"], "answer_start": [0]}), ("", {"text": [], "answer_start": []})):
         reader, examples = read(path, "question_answering")
-        found = rewrite(reader, examples, [SimpleNamespace(text=text, start=0)])
-        assert json.loads(found)["answers"] == expected
+        output = rewrite(reader, examples, [SimpleNamespace(text=text, start=0)])
+        assert json.loads(output)["answers"] == expected
 
 
-def test_words_and_tags_between_spaces_fit_each_other(tmp_path):
+def test_tags_separated_by_spaces_split_words_at_spaces(tmp_path):
     path = written(tmp_path / "a.csv", "sentence,tags\nU.S. firms ca n't buy Smith's .,B O O O O B O\n")
     opened = open_reader(str(path), "tagging", ReadSettings())
     assert opened.settings.split_on_spaces
@@ -209,14 +209,14 @@ def test_answers_of_squad_are_words_of_the_passage_and_are_written_in_place(tmp_
     for example in examples:
         assert example.passage_words[slice(*example.answer_span)] == example.answers
     assert examples[0].place.line < examples[1].place.line
-    found = [SimpleNamespace(text="train", start=7, probability=1.0)] * 3
-    old, new = json.loads(path.read_text()), json.loads(rewrite(reader, examples, found))
+    predictions = [SimpleNamespace(text="train", start=7, probability=1.0)] * 3
+    old, new = json.loads(path.read_text()), json.loads(rewrite(reader, examples, predictions))
     for paragraph in old["data"][0]["paragraphs"]:
         paragraph["qas"][0]["answers"] = [{"text": "train", "answer_start": 7}]
     assert new == old
 
 
-def test_answers_may_stand_in_a_table(tmp_path):
+def test_answers_can_be_in_a_table(tmp_path):
     path = written(tmp_path / "a.csv", "question,context,answer\nWho went ?,Ann went to Rome .,Ann\n")
     _, (example,) = read(path, "question_answering")
     assert example.answer_span == (0, 1)
@@ -283,7 +283,7 @@ def test_an_answer_outside_the_passage_names_its_question(tmp_path):
         read(path, "question_answering")
 
 
-def test_a_format_of_another_family_is_refused(tmp_path):
+def test_a_format_of_another_family_is_rejected(tmp_path):
     path = written(tmp_path / "a.conllu", CONLLU)
     with pytest.raises(InputError, match="is read as 'conllu', but pairs reads csv, tsv, jsonl, json"):
         read(path, "pairs")
@@ -351,8 +351,8 @@ def test_lines_of_conll_without_words_are_written_in_their_place(tmp_path):
     reader, examples = read(written(tmp_path / "a.conll", content), "tagging", labelled=False, columns={"tag": "3"})
     assert [example.words for example in examples] == [("EU",), ("yes",)]
     assert [example.place.line for example in examples] == [3, 9]
-    found = [SimpleNamespace(tags=("X",)), SimpleNamespace(tags=("Y",))]
-    assert rewrite(reader, examples, found) == content.replace("B-ORG", "X").replace("UH O", "UH Y")
+    predictions = [SimpleNamespace(tags=("X",)), SimpleNamespace(tags=("Y",))]
+    assert rewrite(reader, examples, predictions) == content.replace("B-ORG", "X").replace("UH O", "UH Y")
 
 
 def test_questions_without_an_answer_are_examples_and_are_written_in_the_form_of_squad_2(tmp_path):
@@ -371,10 +371,10 @@ def test_questions_without_an_answer_are_examples_and_are_written_in_the_form_of
     none = SimpleNamespace(text="", start=0, probability=0.5)
     went = SimpleNamespace(text="went", start=4, probability=0.5)
     new = json.loads(rewrite(reader, examples, [none, went, none, none]))
-    found = [{"text": "went", "answer_start": 4}]
+    answers = [{"text": "went", "answer_start": 4}]
     assert new["data"][0]["paragraphs"][0]["qas"] == [
         {**qas[0], "answers": [], "is_impossible": True},
-        {**qas[1], "answers": found, "is_impossible": False},
+        {**qas[1], "answers": answers, "is_impossible": False},
         {**qas[2], "answers": []},
         {**qas[3], "answers": []},
     ]

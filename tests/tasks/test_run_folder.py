@@ -16,7 +16,7 @@ from tests.tasks.toys import small
 SETTINGS = small("classification", fit__num_epochs=1)
 
 
-def test_a_folder_of_a_start_that_was_killed_is_started_again(toy_inputs, tmp_path):
+def test_a_folder_from_a_start_that_was_killed_can_be_reused(toy_inputs, tmp_path):
     inputs, folder = toy_inputs("classification"), tmp_path / "run"
     (folder / "training").mkdir(parents=True)
     (folder / "training" / ".run.json.saving-12345").write_text('{"half')
@@ -26,7 +26,7 @@ def test_a_folder_of_a_start_that_was_killed_is_started_again(toy_inputs, tmp_pa
         start(inputs, SETTINGS, folder)
 
 
-def test_a_file_that_is_missing_leaves_no_folder(toy_inputs, tmp_path):
+def test_a_missing_file_leaves_no_folder(toy_inputs, tmp_path):
     shared = SharedInputs(toy_inputs("classification", word_vectors="missing.txt"))
     with pytest.raises(InputError, match="No such file: 'missing.txt'"):
         train_task(shared, small("classification", words__kinds=["pretrained"]), tmp_path / "run", is_new=True)
@@ -38,7 +38,7 @@ def test_training_removes_files_of_killed_processes_and_locks_the_run(toy_inputs
 
     inputs, folder = toy_inputs("classification"), tmp_path / "run"
     start(inputs, SETTINGS, folder)
-    left = [".scores.json.saving-1", ".saving-2", "training/.state.pt.saving-1"]
+    left = [".scores.json.saving-1", ".files.saving-2", "training/.state.pt.saving-1"]
     for name in left:
         (folder / name).mkdir()
     with (
@@ -72,13 +72,13 @@ def test_a_run_is_resumed_from_another_directory(toy_inputs, tmp_path, monkeypat
     start(relative, SETTINGS, tmp_path / "run")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")
-    found, settings = read_run(tmp_path / "run")
-    assert (found.train, found.options.cache_folder) == (str(tmp_path / "train.csv"), str(tmp_path / "cache"))
-    train_task(SharedInputs(found), settings, tmp_path / "run")
+    recorded, settings = read_run(tmp_path / "run")
+    assert (recorded.train, recorded.options.cache_folder) == (str(tmp_path / "train.csv"), str(tmp_path / "cache"))
+    train_task(SharedInputs(recorded), settings, tmp_path / "run")
     assert not list((tmp_path / "elsewhere").iterdir())
 
 
-def test_all_files_of_a_task_may_be_read_by_the_same_people(train_toy):
+def test_all_files_of_a_task_have_the_same_permissions(train_toy):
     folder, _ = train_toy("classification", fit__num_epochs=1)
     mask = os.umask(0)
     os.umask(mask)

@@ -34,7 +34,7 @@ def test_a_saved_folder_predicts_the_same(name):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_a_saved_folder_has_the_scores_it_had(name, tmp_path):
+def test_a_saved_folder_has_the_same_scores(name, tmp_path):
     task = load(FOLDERS / name, bilm=FOLDERS / "bilm")
     test_file = write_toy(task.family, tmp_path, "test", seed=2, size=12)
     assert task.evaluate(test_file) == pytest.approx(EXPECTED[name]["test"])

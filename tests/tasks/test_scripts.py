@@ -140,17 +140,17 @@ def test_the_scripts_of_the_model_are_recorded(language, trained):
     assert tasks.load(task).description.read.scripts == language.scripts
 
 
-def test_a_model_of_words_leaves_the_default_scripts(tmp_path):
+def test_a_word_level_model_keeps_the_default_scripts(tmp_path):
     model = save_model(tmp_path / "words", TokenizationConfig("words", ("Thai",)), {"วันนี้ดี", "วันนี้ร้อน"})
     train = tmp_path / "train.csv"
     train.write_text("text,label\n" + "วันนี้ดี,good\nวันนี้ร้อน,bad\n" * 5, encoding="utf-8")
     settings = small("classification", fit__num_epochs=1)
-    found = tasks.train(train, kind="classification", output=tmp_path / "task", model=model, settings=settings).load()
-    assert found.description.read.scripts == ("Han",)
-    assert [word.text for word in found.tokenize("วันนี้ 你好")] == ["วันนี้", "你", "好"]
+    task = tasks.train(train, kind="classification", output=tmp_path / "task", model=model, settings=settings).load()
+    assert task.description.read.scripts == ("Han",)
+    assert [word.text for word in task.tokenize("วันนี้ 你好")] == ["วันนี้", "你", "好"]
 
 
-def test_a_task_without_elmo_reads_texts_as_the_model_that_was_named(bilm, language, tmp_path):
+def test_a_task_without_elmo_uses_the_tokenization_of_the_named_model(bilm, language, tmp_path):
     train = write_examples(language, "classification", tmp_path)
     settings = small("classification", fit__num_epochs=1, elmo__where="none")
 
@@ -167,15 +167,15 @@ def test_plain_text_is_tagged_letter_by_letter(language, trained, tmp_path, caps
     start = 2 * len(language.subject)
     place = ("place", start, start + len(language.place(1)))
     task = tasks.load(trained("tagging"))
-    (found,) = task.predict([text])
-    assert found.words == language.unseen and found.spans == [place]
+    (prediction,) = task.predict([text])
+    assert prediction.words == language.unseen and prediction.spans == [place]
     assert [text[word.start : word.end] for word in task.tokenize(text)] == list(language.unseen)
 
     (tmp_path / "lines").write_text(f"{text}\n{text}\n", encoding="utf-8")  # no suffix tells what the lines are
     for arguments in (["--text", text], [str(tmp_path / "lines")]):
         assert main(["task", "predict", str(trained("tagging")), *arguments]) == 0
         rows = [tuple(row.split("\t")) for row in capsys.readouterr().out.splitlines()]
-        assert rows[: len(found.words)] == list(zip(found.words, found.tags, strict=True))
+        assert rows[: len(prediction.words)] == list(zip(prediction.words, prediction.tags, strict=True))
 
 
 def test_a_table_of_texts_is_read_letter_by_letter(language, trained, tmp_path):
@@ -192,9 +192,9 @@ def test_an_answer_is_found_inside_a_run_of_letters(language, trained, tmp_path,
     place, passage = "".join(language.place(1)), "".join(language.unseen)
     folder = trained("question_answering")
     task = tasks.load(folder)
-    (found,) = task.predict([(language.question, passage)])
-    assert place in found.text and found.text != passage  # the network is tiny; the place is what matters
-    assert found.start == passage.index(found.text)
+    (prediction,) = task.predict([(language.question, passage)])
+    assert place in prediction.text and prediction.text != passage  # the network is tiny; the place is what matters
+    assert prediction.start == passage.index(prediction.text)
     (example,) = task.read_items([(language.question, passage)])
     assert example.passage_words == language.unseen and len(example.words) == language.num_question_words
 
@@ -207,7 +207,7 @@ def test_an_answer_is_found_inside_a_run_of_letters(language, trained, tmp_path,
     assert example.passage_words[slice(*example.answer_span)] == language.place(1)
 
     assert main(["task", "predict", str(folder), "--text", f"{language.question} ||| {passage}"]) == 0
-    assert capsys.readouterr().out.split("\t")[0] == found.text
+    assert capsys.readouterr().out.split("\t")[0] == prediction.text
 
 
 def test_marked_names_and_pairs_are_read_letter_by_letter(language, tmp_path):
@@ -270,13 +270,13 @@ def test_a_comparison_is_resumed_with_the_same_scripts_only(language, bilm, tmp_
         ("relations", ["don", "'t", "go", "."]),
     ],
 )
-def test_answers_and_marks_are_never_cut_at_spaces(family, words):
+def test_split_on_spaces_does_not_apply_to_answers_and_marked_spans(family, words):
     tokenizer = ReadSettings(split_on_spaces=True).tokenizer(family)
     assert [word.text for word in tokenizer("don't go.")] == words
 
 
 def test_a_probe_reads_texts_as_the_model_does(language, bilm, tmp_path):
     path = str(write_examples(language, "classification", tmp_path))
-    found = probe(Elmo.from_pretrained(bilm), "classification", train=path, test=path, seeds=(0,))
+    result = probe(Elmo.from_pretrained(bilm), "classification", train=path, test=path, seeds=(0,))
     num_letters = sum(len(language.sentence(number)) for number in range(24))
-    assert found.counts["test_words"] == num_letters
+    assert result.counts["test_words"] == num_letters

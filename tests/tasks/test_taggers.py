@@ -61,8 +61,8 @@ def entities(tagger, text):
 
 
 def test_english_entities_have_their_characters(load):
-    found = entities(load("en-entities"), "Ada Lovelace was born in London .")
-    assert found == {("Ada Lovelace", "person"), ("London", "location")}
+    spans = entities(load("en-entities"), "Ada Lovelace was born in London .")
+    assert spans == {("Ada Lovelace", "person"), ("London", "location")}
     assert entities(load("en-entities"), "the cat sat on the mat") == set()
 
 
@@ -73,8 +73,8 @@ def test_english_words_have_parts_of_speech(load):
 
 
 def test_chinese_entities_and_words(load):
-    found = entities(load("zh-entities"), "李明在北京大学学习。")
-    assert any(name == "PER" and "李明" in text for text, name in found)
+    spans = entities(load("zh-entities"), "李明在北京大学学习。")
+    assert any(name == "PER" and "李明" in text for text, name in spans)
     (prediction,) = load("zh-pos").predict(["他昨天在上海买了三本书。"])
     tags = dict(zip(prediction.words, prediction.tags, strict=True))
     assert "".join(prediction.words) == "他昨天在上海买了三本书。"
@@ -117,7 +117,7 @@ def test_the_task_and_the_language_choose_the_tagger():
         choose_tagger("verbs", ["The bank"])
 
 
-def test_another_model_is_refused_and_an_opened_one_is_shared():
+def test_another_model_is_rejected_and_an_open_one_is_shared():
     with pytest.raises(CheckpointError, match="trained with other weights"):
         tasks.load("en-pos", bilm=Elmo.from_config(TINY_CONFIG))
     model = Elmo.from_pretrained()
@@ -141,7 +141,7 @@ def test_the_command_marks_entities_and_parts_of_speech(capsys):
     assert main(["tag", "Ada Lovelace was born in London"]) == 0
     assert capsys.readouterr().out == "[Ada Lovelace](person) was born in [London](location)\n"
     assert main(["tag", "She plays", "--task", "pos", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["tags"] == ["PRON", "VERB"] and found["offsets"] == [[0, 3], [4, 9]]
+    output = json.loads(capsys.readouterr().out)
+    assert output["tags"] == ["PRON", "VERB"] and output["offsets"] == [[0, 3], [4, 9]]
     assert main(["info", "en-pos"]) == 0
     assert "EWT" in capsys.readouterr().out

@@ -61,7 +61,7 @@ def kill(run, inputs, settings):
 
 @pytest.mark.parametrize("stop", [interrupt, pytest.param(kill, marks=pytest.mark.slow)])
 @pytest.mark.needs("SIGKILL")
-def test_a_run_that_was_stopped_and_goes_on_gives_the_same_scores(train_toy, toy_inputs, tmp_path, stop):
+def test_an_interrupted_run_resumes_to_the_same_scores(train_toy, toy_inputs, tmp_path, stop):
     _, whole = train_toy("tagging", name="whole", **DROPOUT)
     inputs, settings = toy_inputs("tagging"), small("tagging", **DROPOUT)
     run = tmp_path / "stopped"
@@ -79,7 +79,7 @@ def test_a_run_that_was_stopped_and_goes_on_gives_the_same_scores(train_toy, toy
     assert json.loads((run / SCORES_FILE).read_text()) == json.loads(json.dumps(resumed.to_dict()))
 
 
-def test_seeds_give_other_networks_and_the_same_seed_the_same(train_toy):
+def test_the_seed_determines_the_network(train_toy):
     runs = [
         train_toy("tagging", name=name, fit__seed=seed, fit__num_epochs=1)[1]
         for name, seed in (("a", 0), ("b", 0), ("c", 1))
@@ -122,7 +122,7 @@ def test_a_run_is_not_resumed_with_another_bilm(toy_inputs, tmp_path):
         train_task(SharedInputs(inputs), settings, tmp_path / "run")
 
 
-def test_scores_below_nothing_or_without_a_number_keep_some_weights():
+def test_negative_and_nan_scores_still_select_an_epoch():
     state, best = FitState(), []
     for epoch, score in enumerate([math.nan, -40.0, -60.0, -20.0, math.nan], start=1):
         state.epoch = epoch
@@ -192,7 +192,7 @@ def test_word_vectors_of_a_file_are_used_and_kept_in_the_folder(train_toy, tmp_p
     assert load(folder).predict(["a cat"])
 
 
-def test_pretrained_words_without_a_file_are_refused(toy_inputs, tmp_path):
+def test_pretrained_words_without_a_file_are_rejected(toy_inputs, tmp_path):
     with pytest.raises(InputError, match="give --word-vectors FILE"):
         train_task(
             SharedInputs(toy_inputs("tagging")),
@@ -203,7 +203,7 @@ def test_pretrained_words_without_a_file_are_refused(toy_inputs, tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_dev_examples_are_taken_from_training_alike_for_every_seed_and_fraction(toy_inputs):
+def test_held_out_dev_examples_are_the_same_for_every_seed_and_fraction(toy_inputs):
     path = toy_inputs("tagging").train
     splits = SharedInputs(TaskInputs("tagging", path)).splits
     choices = [small("tagging", fit__seed=seed, fit__fraction=part).fit for seed, part in ((0, 1.0), (1, 0.5))]
@@ -225,7 +225,7 @@ def test_dev_examples_are_taken_from_training_alike_for_every_seed_and_fraction(
         ({"network.kind": "pooled", "elmo.tune": True}, "which uses a frozen biLM"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(changes, message):
+def test_invalid_settings_are_rejected(changes, message):
     with pytest.raises(ConfigError) as caught:
         make_settings("tagging", changes)
     assert message in str(caught.value)

@@ -10,7 +10,7 @@ from elmo.tasks.families.blocks import CharacterCnn, read_pretrained
 SENTENCES = [("The", "cat"), ("Zebra",)]
 
 
-def test_the_datas_words_are_kept_and_the_first_of_the_file(tmp_path):
+def test_words_of_the_data_and_the_first_of_the_file_are_kept(tmp_path):
     path = tmp_path / "vectors.txt"
     path.write_text("4 2\nof 1 2\nthe 3 4\nzebra 5 6\nrare 7 8\n")
     words, vectors = read_pretrained(path, SENTENCES, num_kept=2)  # the first line has two counts
@@ -29,7 +29,7 @@ def test_a_file_without_vectors_is_reported(tmp_path, content, message):
         read_pretrained(path, SENTENCES, num_kept=1)
 
 
-def test_a_words_characters_give_the_same_vector_wherever_it_stands():
+def test_the_character_vector_of_a_word_does_not_depend_on_the_batch():
     torch.manual_seed(0)
     network = CharacterCnn(7)
     vectors = network([("cat", "é"), ("é", "dog", "cat")], 3)
