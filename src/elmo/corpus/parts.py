@@ -6,7 +6,6 @@ A shard consists of blocks, which the trainer shuffles: whole sentences, about B
 """
 
 import json
-import shutil
 from array import array
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +32,7 @@ from elmo.corpus.settings import DEFAULT_VOCABULARY_SIZE, SPECIAL_WORDS, Prepare
 from elmo.corpus.text import cut_words
 from elmo.errors import InputError
 from elmo.files.arrays import write_npy
-from elmo.files.durable import atomic_write
+from elmo.files.durable import atomic_write, remove
 from elmo.files.work_folder import record_file
 from elmo.text.vocabulary import format_lines
 
@@ -75,12 +74,11 @@ def write_part(part: Part, settings: PrepareSettings, work: Path, identity: str)
         (new / IDS).write_bytes(ids.tobytes())
         (new / WORDS).write_bytes("".join(f"{word}\n" for word in numbers).encode())
         (new / RECORD).write_bytes(json.dumps(asdict(record)).encode())
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
     return record
 
 
 def _read_part(folder: Path) -> tuple[npt.NDArray[np.uint32], list[bytes]]:
-    """Return the ids of a part and its words."""
     return np.fromfile(folder / IDS, np.uint32), (folder / WORDS).read_bytes().split(b"\n")[:-1]
 
 

@@ -9,7 +9,7 @@ import json
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, NamedTuple, TypeAlias
@@ -195,7 +195,6 @@ def _report_damage(source: Source, rows: Rows) -> Rows:
 
 
 def _check_columns(source: Source, names: Collection[str], columns: Columns) -> tuple[str, str | None]:
-    """Return the content column and the id column; raise InputError if a column is missing."""
     try:
         return columns.find(names)
     except ValueError as error:
@@ -223,7 +222,6 @@ def _read_separated(stream: BinaryIO, source: Source, columns: Columns) -> Rows:
 
 
 def _make_row(record: Record | BrokenRow, columns: Columns) -> Row | BrokenRow:
-    """Validate a record and convert it to a Row; invalid records become BrokenRow."""
     if isinstance(record, BrokenRow):
         return record
     try:
@@ -259,16 +257,12 @@ def _read_fields(record: Record, columns: Columns) -> Row:
 
 
 def _read_spans(value: Any, column: str) -> list[tuple[int, int]]:
-    try:
+    with suppress(ValueError, TypeError):
         ranges = json.loads(value) if isinstance(value, str) else value  # text tables store them as JSON
         spans = [(start, end) for start, end in ranges or []]
-        if not isinstance(ranges, list | None) or not all(type(bound) is int for span in spans for bound in span):
-            raise ValueError
-    except (ValueError, TypeError) as error:
-        raise ValueError(
-            f"has {value!r:.40} in {column!r}; a list of ranges of words such as [[2, 4]] was expected"
-        ) from error
-    return spans
+        if isinstance(ranges, list | None) and all(type(bound) is int for span in spans for bound in span):
+            return spans
+    raise ValueError(f"has {value!r:.40} in {column!r}; a list of ranges of words such as [[2, 4]] was expected")
 
 
 def _read_conllu(lines: Iterator[str | BrokenRow]) -> Rows:

@@ -255,8 +255,6 @@ class RayCluster:
 
 
 class _RayWorker:
-    """Ray actor that executes calls."""
-
     def work(self, call: Call) -> Any:
         function, arguments = call
         return function(*arguments)

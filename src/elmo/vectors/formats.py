@@ -156,7 +156,6 @@ def _column_name(name: str, layout: Layout) -> str:
 
 @contextmanager
 def _write_parquet(path: Path, layout: Layout) -> Iterator[Add]:
-    """Yield a function that adds blocks to a Parquet file."""
     parquet = require("pyarrow.parquet", "data", "Parquet")
     arrays = {name: np.zeros((0, *shape), dtype) for name, (dtype, shape) in layout.arrays.items()}
     schema = _make_table(Block([], [], arrays), layout).schema
@@ -233,7 +232,6 @@ PART_READERS: dict[FileFormat, Callable[[Path, Layout], PartReader]] = {"npy": _
 
 
 def _list_vectors(block: Block, layout: Layout) -> Iterator[Array]:
-    """Yield the vectors of each row."""
     start = 0
     for count in block.counts:
         yield _restore({name: array[start : start + count] for name, array in block.arrays.items()}, layout)
@@ -268,7 +266,6 @@ def _write_jsonl(path: Path, layout: Layout) -> Iterator[Add]:
 
 @contextmanager
 def _write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
-    """Yield a function that adds blocks to an HDF5 file."""
     import h5py
 
     with open_hdf5_output(path) as (file, check):

@@ -64,23 +64,21 @@ def open_workers(
     None for a number means the default. Raises InputError if the arguments contradict each other.
     """
     on_cpu = str(model.device).partition(":")[0] == "cpu"
-    share_threads(num_workers, num_threads)
+    if engine not in ("local", "ray"):
+        raise InputError(f"The engine {engine!r} is unknown; choose local or ray.")
     if engine == "local" and address is not None:
         raise InputError("An address is only for a Ray cluster; choose the engine ray too.")
     if engine == "local":
-        num_workers, num_threads = share_threads(num_workers or 1, num_threads, on_cpu=on_cpu)
+        num_workers = 1 if num_workers is None else num_workers
+        num_workers, num_threads = share_threads(num_workers, num_threads, on_cpu=on_cpu)
         yield None if num_workers == 1 else Workers(num_workers).run, num_threads
-    elif engine == "ray":
-        with connect_to_ray(address) as cluster:
-            num_workers, num_threads = share_threads(
-                num_workers if on_cpu else num_workers or cluster.count("GPU"), num_threads,
-                num_cores=cluster.count("CPU"), on_cpu=on_cpu,
-            )  # fmt: skip
-            num_gpus = 0 if on_cpu else 1
-            run = partial(cluster.run, num_workers=num_workers, num_cpus=num_threads, num_gpus=num_gpus)
-            yield run, num_threads
-    else:
-        raise InputError(f"The engine {engine!r} is unknown; choose local or ray.")
+        return
+    with connect_to_ray(address) as cluster:
+        num_workers = cluster.count("GPU") if num_workers is None and not on_cpu else num_workers
+        num_cores, num_gpus = cluster.count("CPU"), 0 if on_cpu else 1
+        num_workers, num_threads = share_threads(num_workers, num_threads, num_cores=num_cores, on_cpu=on_cpu)
+        run = partial(cluster.run, num_workers=num_workers, num_cpus=num_threads, num_gpus=num_gpus)
+        yield run, num_threads
 
 
 def share_threads(
