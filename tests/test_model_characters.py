@@ -170,11 +170,11 @@ def test_neighbors_of_a_word_of_several_characters_in_text(model, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("他的苹果手机屏幕很新款。\n我的苹果水果很甜好吃。\n我的葡萄水果很甜。\n", encoding="utf-8")
     query = "[苹果]公司的电脑软件"
-    same = find_neighbors(model, query, [str(file)], words="same", top_k=5).layers[0].neighbors
+    same = next(iter(find_neighbors(model, query, [str(file)], words="same", top_k=5).layers.values()))
     assert [each.occurrence.word for each in same] == ["苹果", "苹果"]
     assert "手机" in same[0].occurrence.sentence.text and same[0].cosine > same[1].cosine
     given = find_neighbors(model, ["苹果", "公司", "的", "电脑"], [str(file)], index=0, words="same", top_k=5)
-    assert given.query.word == "苹果" and len(given.layers[0].neighbors) == 2
+    assert given.query.word == "苹果" and len(next(iter(given.layers.values()))) == 2
 
 
 def test_an_index_of_characters_finds_words(model, tmp_path):
@@ -185,8 +185,8 @@ def test_an_index_of_characters_finds_words(model, tmp_path):
     query = "[苹果]公司的电脑软件"
     scanned = find_neighbors(model, query, [str(file)], words="same", top_k=5)
     searched = find_neighbors(model, query, index, words="same", top_k=5)
-    assert [each.occurrence.word for each in searched.layers[0].neighbors] == ["苹果"] * 5
-    for one, other in zip(searched.layers[0].neighbors, scanned.layers[0].neighbors, strict=True):
+    assert [each.occurrence.word for each in next(iter(searched.layers.values()))] == ["苹果"] * 5
+    for one, other in zip(next(iter(searched.layers.values())), next(iter(scanned.layers.values())), strict=True):
         assert one.cosine == pytest.approx(other.cosine, abs=1e-5)
     num_written = file.read_text(encoding="utf-8").count("苹果")
     assert find_occurrences(index, "苹果", max_occurrences=10**6).num_found == num_written
@@ -207,7 +207,7 @@ def test_neighbors_of_a_word_are_words_not_fragments(tmp_path):
     file.write_text("".join(f"{line.replace(' ', '')}。\n" for line in SEGMENTED), encoding="utf-8")
     words = {word for line in SEGMENTED for word in line.split()}
     for corpus in ([str(file)], build_index(model, tmp_path / "index", [str(file)])):
-        others = find_neighbors(model, "他去[银行]贷款买房", corpus, words="other", top_k=8).layers[0].neighbors
+        others = next(iter(find_neighbors(model, "他去[银行]贷款买房", corpus, words="other", top_k=8).layers.values()))
         assert len(others) == 8 and {each.occurrence.word for each in others} <= words
         places = [(each.occurrence.sentence.number, each.occurrence.start) for each in others]
         assert not any((number, start + 1) in places for number, start in places)  # none overlap

@@ -105,9 +105,9 @@ def test_the_two_banks_are_more_similar_to_themselves_than_to_each_other(package
     [("I need to go to the [bank] to get some money", MONEY), ("a walk along the [bank] of the river", RIVER)],
 )
 def test_most_neighbors_have_the_meaning_of_the_query(packaged, corpus, query, right):
-    (found,) = find_neighbors(packaged, query, corpus, words="same", top_k=4).layers
-    texts = [each.occurrence.sentence.text for each in found.neighbors]
-    assert found.layer == "meaning" and sum(text in right for text in texts) >= 3
+    ((layer, neighbors),) = find_neighbors(packaged, query, corpus, words="same", top_k=4).layers.items()
+    texts = [each.occurrence.sentence.text for each in neighbors]
+    assert layer == "meaning" and sum(text in right for text in texts) >= 3
 
 
 def test_senses_and_maps_separate_the_banks(packaged, corpus):

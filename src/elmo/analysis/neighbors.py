@@ -6,7 +6,7 @@ An index is searched (index.py); text files are embedded from beginning to end, 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
@@ -40,23 +40,15 @@ _SEARCH_FACTOR = 3
 _CANDIDATES, _SAME_WORD = 30, 2000
 
 
-class LayerNeighbors(NamedTuple):
-    """The nearest occurrences in one layer, best first."""
-
-    layer: LayerKey
-    neighbors: tuple[Neighbor, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {"layer": self.layer, "neighbors": [neighbor.to_dict() for neighbor in self.neighbors]}
-
-
 @dataclass(frozen=True)
 class Neighbors:
-    """The result of a search; `static` has the nearest words in layer 0, which does not depend on the sentence."""
+    """The nearest occurrences in each layer, best first.
+
+    `static` has the nearest words in layer 0, which does not depend on the sentence.
+    """
 
     query: Occurrence
-    layers: tuple[LayerNeighbors, ...]
+    layers: dict[LayerKey, tuple[Neighbor, ...]]
     static: tuple[StaticNeighbor, ...]
     num_occurrences: int  # in the corpus
 
@@ -65,7 +57,10 @@ class Neighbors:
         return {
             "query": self.query.to_range(),
             "num_occurrences": self.num_occurrences,
-            "layers": [layer.to_dict() for layer in self.layers],
+            "layers": [
+                {"layer": layer, "neighbors": [neighbor.to_dict() for neighbor in neighbors]}
+                for layer, neighbors in self.layers.items()
+            ],
             "static": [word.to_dict() for word in self.static],
         }
 
@@ -117,7 +112,7 @@ def find_neighbors(
     if is_run:
         same_word = find_occurrences(corpus, query.word, max_occurrences=_SAME_WORD, reading=reading).occurrences
         nearest = _score_runs(model, query, vectors, nearest, same_word, words)
-    by_layer = tuple(LayerNeighbors(key, _select(model, query, ranked, top_k)) for key, ranked in nearest.items())
+    by_layer = {key: _select(model, query, ranked, top_k) for key, ranked in nearest.items()}
     return Neighbors(query, by_layer, tuple(static[:top_k]), num_occurrences)
 
 

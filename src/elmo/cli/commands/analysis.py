@@ -165,12 +165,10 @@ def _describe_neighbors(result: "Neighbors") -> Iterator[str]:
     yield result.query.mark()
     yield translate(f"Searched {result.num_occurrences:,} occurrences.")
     static = [f"{cosine:.3f}  {word}" for word, cosine in result.static]
-    for layer in result.layers:
-        contexts = [
-            f"{cosine:.3f}  {fit(occurrence.mark(), _CONTEXT_COLUMNS)}" for occurrence, cosine in layer.neighbors
-        ]
+    for layer, nearest in result.layers.items():
+        contexts = [f"{cosine:.3f}  {fit(occurrence.mark(), _CONTEXT_COLUMNS)}" for occurrence, cosine in nearest]
         yield ""
-        yield f"{pad(translate(name_layer(layer.layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0 (no context)')}"
+        yield f"{pad(translate(name_layer(layer)), _CONTEXT_COLUMNS + 7)}  {translate('layer 0 (no context)')}"
         for left, right in itertools.zip_longest(contexts or [translate("No results.")], static, fillvalue=""):
             yield f"{pad(left, _CONTEXT_COLUMNS + 7)}  {right}".rstrip()
 
