@@ -98,7 +98,7 @@ def test_no_such_model(run: Run, tmp_path):
 
 
 def test_a_format_that_is_not_known(run: Run, model_folder):
-    message = "The format 'onnx' is unknown"
+    message = "'onnx' is not one of 'elmo', 'manylangs'"
     assert message in run("info", model_folder, "--model-format", "onnx").message()
 
 

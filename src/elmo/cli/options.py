@@ -13,14 +13,12 @@ from elmo.language import translate
 
 if TYPE_CHECKING:
     from elmo.analysis.index import CorpusIndex
-    from elmo.analysis.occurrences import Occurrences, TextSettings
+    from elmo.analysis.occurrences import Occurrences
     from elmo.checkpoint.checkpoint import Checkpoint
-    from elmo.checkpoint.open import Format
     from elmo.inference.layers import Layers as LayerValue
     from elmo.model import Elmo
 
 State: TypeAlias = Literal["zero", "carry"]
-StoredAs: TypeAlias = Literal["float32", "float16", "compact"]
 _FILES = (
     "Files: .txt (one sentence per line), .jsonl, .csv, .tsv, .parquet or .conllu, compressed (.gz, .xz, .zst) or "
     "not; patterns such as 'texts/*.txt'; - is standard input."
@@ -43,8 +41,17 @@ Texts = Annotated[list[str] | None, option("--text SENTENCE", "A sentence; repea
 ModelName = Annotated[str | None, option("--model -m MODEL", MODEL_HELP, shown="en-small, or zh-small for Chinese")]
 ModelArgument = Annotated[str, argument("MODEL", MODEL_HELP)]
 ModelFormat = Annotated[
-    str | None,
+    Literal["elmo", "manylangs", "hdf5", "tensorflow"] | None,
     option("--model-format FORMAT", "elmo, manylangs, hdf5 or tensorflow.", shown="detected"),
+]
+Storage = Annotated[
+    Literal["float32", "float16", "compact"] | None,
+    option(
+        "--storage",
+        "Type of the stored weights: float16 needs half the space of float32, compact also stores the softmax as int8. "
+        "Rounding changes the vectors slightly.",
+        shown="as the model is stored",
+    ),
 ]
 MarkedSentence = Annotated[str, argument("SENTENCE", "A sentence with one [marked] word.")]
 TextFiles = Annotated[list[str], argument("TEXT", "Text files in UTF-8; - is standard input.")]
@@ -136,14 +143,13 @@ class FilesOptions:
         """Read a model without building its network."""
         from elmo.checkpoint.open import open_checkpoint
 
-        return open_checkpoint(name, format=cast("Format | None", self.format), local_files_only=self.local_files_only)
+        return open_checkpoint(name, format=self.format, local_files_only=self.local_files_only)
 
     def open_named(self, name: str | None, **settings: Any) -> "Elmo":
         """Open a model to compute with; the settings are those of Elmo.from_pretrained."""
         from elmo.model import Elmo
 
-        format = cast("Format | None", self.format)
-        return Elmo.from_pretrained(name, format=format, local_files_only=self.local_files_only, **settings)
+        return Elmo.from_pretrained(name, format=self.format, local_files_only=self.local_files_only, **settings)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from elmo.cli import options
 from elmo.cli.command import argument, option
-from elmo.cli.commands.models import STORAGE, check_folder
+from elmo.cli.commands.models import check_folder
 from elmo.cli.options import FilesOptions
 from elmo.cli.run import resumable
 from elmo.cli.terminal import say
@@ -63,14 +63,13 @@ def prepare(
 
 CorpusArgument = Annotated[Path, argument("CORPUS", "Folder written by `elmo prepare`.")]
 NumWords = Annotated[int, option("--words", "Number of words; the most frequent ones are kept.", min=2)]
-Dimensions = Annotated[int, option("--dim", "Dimensions of the static vectors.", min=1)]
 
 
 def static(
     corpus: CorpusArgument,
     output: Path = option("--output -o FILE", "Text file to write."),
     words: NumWords = 40_000,
-    dim: Dimensions = 256,
+    dim: int = option("", "Dimensions of the static vectors.", 256, min=1),
     window: int = option("", "Maximum distance between two words that are counted.", 8, min=1),
     keep_case: bool = option("--keep-case", "Keep capital letters instead of lowercasing words.", False),
     teacher: str | None = option("ENCODER", "Hugging Face encoder whose word vectors are combined with these.", None),
@@ -121,7 +120,7 @@ def fuse(
     share: float = option("", "Weight of the context, relative to the top layer.", NEW_CONTEXT["share"]),
     frequency: float = option("", "Relative frequency at which a word gets half the weight of a rare word.", 1e-4),
     seed: options.Seed = 0,
-    storage: options.StoredAs | None = option("", STORAGE, None, shown="as the model is stored"),
+    storage: options.Storage = None,
 ) -> None:
     """Add a context layer to a model.
 

@@ -11,10 +11,6 @@ from elmo.cli.terminal import say
 from elmo.errors import InputError
 from elmo.files.durable import check_parent, is_vacant
 
-STORAGE = (
-    "Type of the stored weights: float16 needs half the space of float32, compact also stores the softmax as int8. "
-    "Rounding changes the vectors slightly."
-)
 ModelOutput = Annotated[Path, argument("OUT", "Folder to write the model to.")]
 
 
@@ -30,7 +26,7 @@ def convert(
     output: ModelOutput,
     files: FilesOptions,
     to: Literal["elmo", "hdf5"] = option("", "Our folder, or the files of bilm-tf and AllenNLP.", "elmo"),
-    storage: options.StoredAs | None = option("", STORAGE, None, shown="as the model is stored"),
+    storage: options.Storage = None,
 ) -> None:
     """Write a model in another format; its vectors do not change.
 
