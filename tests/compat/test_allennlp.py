@@ -195,7 +195,7 @@ def test_an_id_beyond_the_cached_words_means_the_characters(tiny_files):
     module, plain = Elmo(*tiny_files, 1, vocab_to_cache=VOCABULARY).eval(), Elmo(*tiny_files, 1).eval()
     ids = batch_to_ids([["unseen", "bank"]])
     torch.testing.assert_close(mixes_of(module(ids, torch.tensor([[999, 4]]))), mixes_of(plain(ids)))
-    with pytest.raises(InputError, match="numbers of words in vocab_to_cache"):
+    with pytest.raises(InputError, match="indices into vocab_to_cache"):
         module(None, torch.tensor([[999, 4]]))
 
 
@@ -283,7 +283,7 @@ def test_a_model_of_whole_words_is_refused(tmp_path: Path):
         token_projection=False,
     )
     write_hdf5(Model.from_config(config, vocabulary=words).checkpoint(), tmp_path)
-    with pytest.raises(CheckpointError, match="is a model of whole words and takes no character ids"):
+    with pytest.raises(CheckpointError, match="is a word-level model and takes no character ids"):
         Elmo(tmp_path / "options.json", tmp_path / "weights.hdf5", 1)
 
 

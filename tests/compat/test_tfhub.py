@@ -130,7 +130,7 @@ def test_public_addresses_mean_the_original_model(cache_official, version):
 
 
 def test_other_addresses_are_refused():
-    with pytest.raises(CheckpointError, match="https://tfhub.dev/google/nnlm/1 is not a public address of ELMo"):
+    with pytest.raises(CheckpointError, match="https://tfhub.dev/google/nnlm/1 is not a public URL of ELMo"):
         Module("https://tfhub.dev/google/nnlm/1")
 
 

@@ -1,1 +1,1 @@
-"""Old names on the new engine: a program changes one import line."""
+"""The APIs of earlier implementations of ELMo: a program only changes its imports."""

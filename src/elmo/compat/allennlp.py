@@ -1,4 +1,4 @@
-"""AllenNLP's Elmo, batch_to_ids and ElmoEmbedder on this engine.
+"""The API of AllenNLP: Elmo, batch_to_ids and ElmoEmbedder.
 
 `from elmo.compat.allennlp import Elmo, batch_to_ids, ElmoEmbedder` replaces the imports from
 allennlp.modules.elmo and allennlp.commands.elmo.
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.formats.manylangs import list_variables
 from elmo.checkpoint.source import BASE_ADDRESS, OFFICIAL
-from elmo.compat.engine import Array, OldEmbedder, open_files, open_model, read_word_lists
+from elmo.compat.engine import Array, Embedder, open_files, open_model, read_word_lists
 from elmo.config import EncoderConfig
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
@@ -40,7 +40,7 @@ DEFAULT_BATCH_SIZE = 64
 LAYER_NORM_EPSILON = 1e-13
 # Modules of ELMoForManyLangs' token embedder -> prefixes in AllenNLP's.
 _PREFIXES = {"convolutions": "char_conv_", "highways": "_highways.", "projection": "_projection."}
-_LITERAL = Indexer(Utf8Alphabet(), None, literal_boundaries=("<S>", "</S>"))
+_INDEXER = Indexer(Utf8Alphabet(), None, literal_boundaries=("<S>", "</S>"))
 
 
 class ElmoRepresentations(TypedDict):
@@ -51,17 +51,17 @@ class ElmoRepresentations(TypedDict):
 
 
 class Elmo(nn.Module):
-    """Mixes of a biLM's layers for a task network, from character ids.
+    """Scalar mixes of a biLM's layers for a task network, computed from character ids.
 
-    While requires_grad is False the state_dict holds the mixes only; one that AllenNLP saved can be loaded too.
-    `mixes` are the modules with the weights and the scale of each mix. `stateful=False` starts every batch from a
-    zero state, so that the same sentence gets the same vectors.
+    Unless `requires_grad` is set, the state_dict contains only the mixes. A state_dict saved by AllenNLP can be loaded
+    too. `mixes` are the modules with the weights and the scale of each mix. `stateful=False` starts every batch from a
+    zero state, so the same sentence always gets the same vectors.
     """
 
     if TYPE_CHECKING:
 
         def __call__(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> ElmoRepresentations:
-            """Declare the types of forward, which PyTorch's own signature does not."""
+            """Declare the types of forward; the signature of nn.Module has none."""
 
     def __init__(
         self,
@@ -77,18 +77,17 @@ class Elmo(nn.Module):
         *,
         stateful: bool = True,
     ) -> None:
-        """`vocab_to_cache`: words whose numbers in this list can be passed to forward as `word_inputs`."""
+        """`vocab_to_cache`: words whose indices in this list can be passed to forward as `word_inputs`."""
         super().__init__()
         checkpoint = open_files(options_file, weight_file)
         config = checkpoint.config
         if config.characters is None:
             raise CheckpointError(
-                f"{weight_file} is a model of whole words and takes no character ids; use Elmo.from_pretrained."
+                f"{weight_file} is a word-level model and takes no character ids; use Elmo.from_pretrained."
             )
         self._config = config
         self._boundaries = Boundaries.of(checkpoint.indexer())
         self._keep_sentence_boundaries = keep_sentence_boundaries
-        # Both may be NumPy arrays.
         mix_weights = None if scalar_mix_parameters is None else list(as_plain(scalar_mix_parameters))
         self.mixes = LayerMixes(
             config.encoder.num_layers + 1, config.vector_dim, num_mixes=num_output_representations, dropout=dropout,
@@ -101,12 +100,12 @@ class Elmo(nn.Module):
             self._word_ids = batch_to_ids([as_plain(vocab_to_cache)])[0]
             self._word_ids[0] = 0  # the first word is padding
         bilm = load_bilm(config, checkpoint.weights).requires_grad_(requires_grad)
-        self.bilm = bilm if requires_grad else None  # so that a frozen one is not part of the state_dict
+        self.bilm = bilm if requires_grad else None  # a frozen biLM is not part of the state_dict
         self._runtime = ModuleRuntime(bilm, config, carry=stateful, gradients=requires_grad)
-        self.register_load_state_dict_pre_hook(_read_saved_names)  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_pre_hook(_convert_state_dict)  # type: ignore[no-untyped-call]
 
     def get_output_dim(self) -> int:
-        """2·D: the length of a word's vector."""
+        """Return 2·D, the length of a word's vector."""
         return self.mixes.output_dim
 
     def reset_state(self) -> None:
@@ -114,23 +113,23 @@ class Elmo(nn.Module):
         self._runtime.reset_state()
 
     def forward(self, inputs: Tensor | None, word_inputs: Tensor | None = None) -> ElmoRepresentations:
-        """Mix the layers for ids of characters (..., T, 50), or for ids of words of `vocab_to_cache` (..., T).
+        """Mix the layers of words given by character ids (..., T, 50), or by indices into `vocab_to_cache` (..., T).
 
-        The id 0 is padding. If both are given the words are used, unless one of them is not in `vocab_to_cache`.
+        The id 0 is padding. If both are given, `word_inputs` is used unless an index is not in `vocab_to_cache`.
         """
-        known, characters = self._word_ids, self._config.characters
+        cached_ids, characters = self._word_ids, self._config.characters
         assert characters is not None
-        if word_inputs is not None and known is not None and _all_below(word_inputs, len(known)):
-            inputs = known.to(word_inputs.device)[word_inputs]
+        if word_inputs is not None and cached_ids is not None and _all_below(word_inputs, len(cached_ids)):
+            inputs = cached_ids.to(word_inputs.device)[word_inputs]
         size, num_characters = characters.max_characters, characters.num_characters
         if inputs is None or inputs.dim() < 3 or inputs.shape[-1] != size or not _all_below(inputs, num_characters):
             raise InputError(
                 f"inputs has the shape {() if inputs is None else tuple(inputs.shape)}; give ids from 0 to "
-                f"{num_characters - 1} of the shape (sentences, words, {size}), as batch_to_ids makes them, or "
-                "word_inputs with numbers of words in vocab_to_cache."
+                f"{num_characters - 1} of the shape (sentences, words, {size}), as returned by batch_to_ids, or "
+                "word_inputs with indices into vocab_to_cache."
             )
         leading, ids = inputs.shape[:-2], inputs.flatten(0, -3).long()
-        # A row of padding only still reads both boundaries, as in the original.
+        # A row without words still has both boundaries, as in the original.
         batch = unpad_sentences(self._boundaries, ids, (ids > 0).any(dim=-1))
         if self.bilm is None:
             self._runtime.bilm.to(self.mixes.device)
@@ -152,11 +151,11 @@ def batch_to_ids(batch: Iterable[Sequence[str]]) -> Tensor:
 
     The literal words <S> and </S> become boundaries, as in the original.
     """
-    return pad_sentences(_LITERAL, read_word_lists(batch))["input_ids"]
+    return pad_sentences(_INDEXER, read_word_lists(batch))["input_ids"]
 
 
-def _read_saved_names(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
-    """Replace the entries of an AllenNLP state dict under `prefix` by ours; a strict load names the unknown ones."""
+def _convert_state_dict(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
+    """Replace the entries of an AllenNLP state_dict by ours; a strict load reports unknown entries."""
     assert isinstance(module, Elmo)
     for number, mix in enumerate(module.mixes):
         theirs, ours = f"{prefix}scalar_mix_{number}", f"{prefix}mixes.{number}"
@@ -192,10 +191,10 @@ def _all_below(ids: Tensor, limit: int) -> bool:
     return not bool(((ids < 0) | (ids >= limit)).any())
 
 
-class ElmoEmbedder(OldEmbedder):
-    """All layers of sentences that are lists of words.
+class ElmoEmbedder(Embedder):
+    """Computes all layers of sentences, which are lists of words.
 
-    `stateful=False` starts every sentence from a zero state, so that it gets the same vectors each time.
+    `stateful=False` starts every sentence from a zero state, so it always gets the same vectors.
     """
 
     def __init__(
@@ -216,7 +215,7 @@ class ElmoEmbedder(OldEmbedder):
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Iterable[Sequence[str]]) -> list[Array]:
-        """Return all layers of each sentence, (L+1, T, 2D); of an empty one, (L+1, 0, 2D)."""
+        """Return all layers of each sentence, (L+1, T, 2D); an empty sentence has (L+1, 0, 2D)."""
         sentences = read_word_lists(batch)
         if not any(sentences):
             # The original does not run its network here, so the state stays as it is.
@@ -226,7 +225,7 @@ class ElmoEmbedder(OldEmbedder):
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = DEFAULT_BATCH_SIZE
     ) -> Iterator[Array]:
-        """Yield all layers of each sentence; `batch_size` sentences are computed at a time."""
+        """Yield all layers of each sentence, computed in batches of `batch_size` sentences."""
         check_batch_size(batch_size)
         remaining = iter(sentences)
         while batch := list(itertools.islice(remaining, batch_size)):
@@ -243,15 +242,16 @@ class ElmoEmbedder(OldEmbedder):
         """Write the vectors of a file with one sentence per line, words separated by spaces, to an HDF5 file.
 
         The input is an open text file, which is closed at the end, or the path of a UTF-8 file. Datasets are named
-        by line number, "0", "1", ...; that of a blank line is empty. Unless `forget_sentences`, the dataset
-        `sentence_to_index` holds a JSON object from sentence to name, the last one of equal sentences.
+        by line number: "0", "1", and so on; the dataset of a blank line is empty. Unless `forget_sentences` is set,
+        the dataset `sentence_to_index` is a JSON object that maps each sentence to its dataset, the last one if a
+        sentence is repeated.
         """
-        choose: dict[str, Callable[[Array], Array]] = {
+        select_layers: dict[str, Callable[[Array], Array]] = {
             "all": lambda array: array,
             "top": lambda array: array[-1],
             "average": lambda array: array.mean(axis=0),
         }
-        if output_format not in choose:
+        if output_format not in select_layers:
             raise InputError(f"output_format is {output_format!r}; choose 'all', 'top' or 'average'.")
         check_batch_size(batch_size)
         with nullcontext(Lines(input_file)) if isinstance(input_file, str | Path) else input_file as lines:
@@ -261,7 +261,7 @@ class ElmoEmbedder(OldEmbedder):
         arrays = self.embed_sentences((sentence.split() for sentence in sentences), batch_size)
         with atomic_write(Path(output_file_path)) as temporary, h5py.File(temporary, "w") as output:
             for number, array in enumerate(arrays):
-                output.create_dataset(str(number), data=choose[output_format](array), dtype="float32")
+                output.create_dataset(str(number), data=select_layers[output_format](array), dtype="float32")
             if not forget_sentences:
                 index = output.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())
                 index[0] = json.dumps({sentence: str(number) for number, sentence in enumerate(sentences)})

@@ -1,4 +1,4 @@
-"""Shared by the old names: opening their models with a carried or zero state, and reading their sentences."""
+"""Shared by the modules of this folder: open a model with a carried or zero state, and check lists of words."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path, PurePosixPath
@@ -19,38 +19,38 @@ Array = npt.NDArray[np.float32]
 
 
 def open_model(checkpoint: Checkpoint, *, stateful: bool, device: str = "cpu") -> Elmo:
-    """Return a model that works like the original programs: literal boundaries, state kept between calls."""
+    """Return a model with the literal boundaries and, if `stateful`, the carried state of the original programs."""
     return Elmo(checkpoint, device=device, state="carry" if stateful else "zero", literal_boundaries=True)
 
 
 def open_files(options_file: str | Path, weight_file: str | Path) -> Checkpoint:
-    """Open a model of two files, each a path or an address; they need not be in one folder."""
+    """Open a model from two files, each a path or a URL; they may be in different folders."""
     paths = []
     for name, file in (("options_file", options_file), ("weight_file", weight_file)):
         alias = official_alias_of(str(file))
         if alias is not None:
             paths.append(fetch_official(alias) / PurePosixPath(str(file)).name)
-        elif is_address(file):
+        elif is_url(file):
             paths.append(fetch_url(str(file)))
         elif isinstance(file, str | Path) and Path(file).expanduser().is_file():
             paths.append(Path(file).expanduser())
         else:
             raise CheckpointError(
-                f"{name} is {file!r}, which is not a file; give the path or the address of a model's file, or an "
-                f"address of the official models ({', '.join(OFFICIAL)})."
+                f"{name} is {file!r}, which is not a file; give the path or URL of a model's file, or a URL of the "
+                f"official models ({', '.join(OFFICIAL)})."
             )
     return read_hdf5(*paths)
 
 
-def is_address(source: str | Path) -> bool:
+def is_url(source: str | Path) -> bool:
     """Return whether a source has to be downloaded."""
     return isinstance(source, str) and source.startswith(("http://", "https://"))
 
 
 def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
-    """Return sentences that must already be lists of words, as the original programs require.
+    """Return sentences that are lists of words; InputError for anything else.
 
-    A flat list of words is the classic mistake: each letter would become a word.
+    In a flat list of words, a common mistake, each letter would become a word.
     """
     if isinstance(sentences, str | bytes) or not isinstance(sentences, Iterable):
         raise InputError(
@@ -68,8 +68,8 @@ def read_word_lists(sentences: Iterable[Sequence[str]]) -> list[list[str]]:
     return list(map(list, word_lists))
 
 
-class OldEmbedder:
-    """What the old embedders share: a model, whose state is kept from call to call if it is `stateful`."""
+class Embedder:
+    """The base of the embedders: a model, whose state is carried from call to call if it is `stateful`."""
 
     def __init__(self, *, stateful: bool) -> None:
         self._stateful = stateful
@@ -87,6 +87,6 @@ class OldEmbedder:
             self._opened.reset_state()
 
     def _embed(self, sentences: Sequence[list[str]], batch_size: int, layers: Layers) -> list[Array]:
-        """Return the vectors of sentences, `batch_size` at a time in their order."""
-        starts = range(0, len(sentences), batch_size)
-        return [array for n in starts for array in self._model.embed(sentences[n : n + batch_size], layers=layers)]
+        """Return the vectors of sentences, computed in order in batches of `batch_size`."""
+        batches = [sentences[start : start + batch_size] for start in range(0, len(sentences), batch_size)]
+        return [array for batch in batches for array in self._model.embed(batch, layers=layers)]

@@ -1,4 +1,4 @@
-"""simple_elmo's ElmoModel on this engine: padded arrays of vectors for lists of sentences.
+"""The API of simple_elmo: ElmoModel, lists of words -> one padded array.
 
 `from elmo.compat.simple_elmo import ElmoModel` replaces the import from simple_elmo.
 """
@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 import numpy as np
 
 from elmo.checkpoint.open import open_checkpoint
-from elmo.compat.engine import Array, OldEmbedder, open_model, read_word_lists
+from elmo.compat.engine import Array, Embedder, open_model, read_word_lists
 from elmo.errors import InputError
 from elmo.text.sentence_input import check_batch_size
 
@@ -20,8 +20,8 @@ LayerChoice = Literal["average", "top", "all"]
 PREFERRED_WEIGHTS = "model.hdf5"
 
 
-class ElmoModel(OldEmbedder):
-    """Vectors of a model that `load` opens. `stateful=False` starts every sentence from a zero state."""
+class ElmoModel(Embedder):
+    """Computes vectors with the model that `load` opens. `stateful=False` starts every sentence from a zero state."""
 
     def __init__(self, *, stateful: bool = True) -> None:
         super().__init__(stateful=stateful)
@@ -45,10 +45,9 @@ class ElmoModel(OldEmbedder):
         return "The model is now loaded."
 
     def get_elmo_vectors(self, texts: Texts, warmup: bool = True, layers: LayerChoice = "average") -> Array:
-        """Return (N, T, 2D), or (N, L+1, T, 2D) for layers="all", zero after a sentence's last word.
+        """Return (N, T, 2D), or (N, L+1, T, 2D) for layers="all"; zero after a sentence's last word.
 
-        `warmup` runs the first batch once for its state only; without a carried state it has no effect and is
-        skipped.
+        `warmup` first runs the first batch only for its final state; it has no effect without a carried state.
         """
         arrays = self._embed_texts(texts, warmup, layers)
         width = max(array.shape[-2] for array in arrays)
@@ -58,9 +57,10 @@ class ElmoModel(OldEmbedder):
         return padded
 
     def get_elmo_vector_average(self, texts: Texts, warmup: bool = True, layers: LayerChoice = "average") -> Array:
-        """Return the mean over the words of each sentence, scaled to length 1: (N, 2D).
+        """Return the mean vector of each sentence's words, scaled to length 1: (N, 2D).
 
-        With layers="all" (N, L+1, 2D), all layers of a sentence scaled together. An empty sentence has zeros.
+        With layers="all", return (N, L+1, 2D); the layers of a sentence are scaled together. An empty sentence has
+        zeros.
         """
         arrays = self._embed_texts(texts, warmup, layers)
         means = [array.sum(axis=-2) / max(1, array.shape[-2]) for array in arrays]

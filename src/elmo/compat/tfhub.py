@@ -1,4 +1,4 @@
-"""TensorFlow Hub's google/elmo module on this engine: the same signatures and outputs, as torch tensors.
+"""The API of google/elmo on TensorFlow Hub: the same signatures and outputs, as PyTorch tensors.
 
 `from elmo.compat.tfhub import Module` replaces hub.Module.
 """
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import official_alias_of
-from elmo.compat.engine import is_address, read_word_lists
+from elmo.compat.engine import is_url, read_word_lists
 from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.nn.build import load_bilm
@@ -24,14 +24,14 @@ Inputs: TypeAlias = Iterable[str | bytes] | Mapping[str, Any]
 
 
 class Module(nn.Module):
-    """google/elmo: a fixed biLM and one mix of its layers.
+    """google/elmo: a frozen biLM and one scalar mix of its layers.
 
-    With `trainable` the parameters are the mixing weights and γ; otherwise nothing is learned and all layers have
-    equal weights. `stateful=False` starts every call from a zero state.
+    With `trainable`, the parameters are the mixing weights and γ; otherwise there are none, and all layers have equal
+    weights. `stateful=False` starts every call from a zero state.
     """
 
     if TYPE_CHECKING:
-        # PyTorch's own signature has no types.
+        # The signature of nn.Module has no types.
         @overload
         def __call__(self, inputs: Inputs, signature: str = ..., as_dict: Literal[False] = ...) -> Tensor: ...
         @overload
@@ -42,18 +42,18 @@ class Module(nn.Module):
             """Run forward."""
 
     def __init__(self, url_or_path: str | Path, trainable: bool = False, *, stateful: bool = True) -> None:
-        """Open the public address of the module, which is the model `original`, or any other model."""
+        """Open the public URL of the module, which is the model `original`, or any other model."""
         super().__init__()
         alias = official_alias_of(str(url_or_path))
-        if alias is None and is_address(url_or_path):
+        if alias is None and is_url(url_or_path):
             raise CheckpointError(
-                f"{url_or_path} is not a public address of ELMo; give https://tfhub.dev/google/elmo/3, or the "
-                "folder, file or name of a model."
+                f"{url_or_path} is not a public URL of ELMo; give https://tfhub.dev/google/elmo/3, or the folder, file "
+                "or name of a model."
             )
         checkpoint = open_checkpoint(alias or url_or_path)
         config = checkpoint.config
         self._indexer = checkpoint.indexer(literal_boundaries=True)
-        # Not a module, so the weights of the biLM are not parameters of this one.
+        # The runtime is not a module, so the weights of the biLM are not parameters of this module.
         self._runtime = ModuleRuntime(load_bilm(config, checkpoint.weights), config, carry=stateful)
         self.mix = ScalarMix(config.encoder.num_layers + 1, learned=trainable)
 
@@ -64,9 +64,9 @@ class Module(nn.Module):
     def forward(self, inputs: Inputs, signature: str = "default", as_dict: bool = False) -> Tensor | dict[str, Tensor]:
         """Embed sentences: strings that are split on spaces, or {"tokens": ..., "sequence_len": ...}.
 
-        Bytes are decoded as UTF-8, and numpy arrays taken as lists.
-        Returns the mean of each sentence (B, 2D), or with `as_dict` also word_emb (B, T, D), lstm_outputs1 and so
-        on (B, T, 2D), elmo (B, T, 2D) and sequence_len (B,), all zero where padded.
+        Bytes are decoded as UTF-8, and NumPy arrays are accepted as lists. Returns the mean vector of each sentence
+        (B, 2D), or with `as_dict` all outputs by name: word_emb (B, T, D), lstm_outputs1, lstm_outputs2 and so on
+        (B, T, 2D), elmo (B, T, 2D), default (B, 2D) and sequence_len (B,). Padded positions are zero.
         """
         if signature not in SIGNATURES:
             raise InputError(f"signature is {signature!r}; choose 'default' or 'tokens'.")
@@ -92,7 +92,7 @@ class Module(nn.Module):
 
 
 def _read_strings(inputs: Any) -> tuple[list[list[str]], int]:
-    """Return the words of texts, and the number of words of the longest."""
+    """Return the words of texts, and the number of words in the longest text."""
     texts = as_plain(inputs)
     if not texts or isinstance(texts, str | Mapping):
         raise InputError(
@@ -104,7 +104,7 @@ def _read_strings(inputs: Any) -> tuple[list[list[str]], int]:
 
 
 def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
-    """Return the words of rows up to their lengths, and the width of the rows."""
+    """Return the words of each row up to its length, and the width of the rows."""
     if not isinstance(inputs, Mapping) or set(inputs) != {"tokens", "sequence_len"}:
         raise InputError(
             f"inputs is {inputs!r:.60}; the signature 'tokens' takes lists of words and one length for each: "
@@ -116,5 +116,5 @@ def _read_tokens(inputs: Any) -> tuple[list[list[str]], int]:
 
 
 def _decode(text: Any) -> Any:
-    """Decode bytes, as TensorFlow's strings are; return anything else as it is."""
+    """Decode the bytes of a TensorFlow string; return other values unchanged."""
     return text.decode("utf-8") if isinstance(text, bytes) else text

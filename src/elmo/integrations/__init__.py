@@ -1,4 +1,4 @@
-"""Adapters for other libraries, one module each; a library is imported only when its module is."""
+"""Adapters for other libraries, one module each, which imports its library."""
 
 import io
 import tempfile
@@ -17,20 +17,20 @@ _open_models: "weakref.WeakValueDictionary[tuple[object, ...], Elmo]" = weakref.
 
 
 def missing_package(package: str, extra: str) -> ImportError:
-    """Return the error of an adapter whose library is not installed."""
+    """Return the error for an adapter whose library is not installed."""
     return ImportError(
         f"elmo.integrations.{extra} needs the package {package}; install it with: {install_command(extra)}"
     )
 
 
 def open_shared(source: ModelSource, *, precision: str = "auto", device: str = "cpu") -> Elmo:
-    """Return a model that must not be changed; while one is in use, callers that ask for it again share it."""
+    """Return a model, which must not be changed: all callers that open the same model share one object."""
     if isinstance(source, Elmo):
         return source
     path = Path(source or "").expanduser()
-    # A folder that was written again is another model.
-    written_at = path.stat().st_mtime_ns if source is not None and path.exists() else None
-    key = (None if source is None else str(source), written_at, precision, device)
+    # A folder that has been saved again is another model.
+    modified_ns = path.stat().st_mtime_ns if source is not None and path.exists() else None
+    key = (None if source is None else str(source), modified_ns, precision, device)
     model = _open_models.get(key)
     if model is None:
         model = _open_models[key] = Elmo.from_pretrained(source, precision=precision, device=device)
@@ -41,12 +41,12 @@ def vector_length(model: Elmo, layers: Layers) -> int:
     """Return the length of a word's vector; InputError for layers="all", which is more than one vector."""
     shape = model.word_shape(layers)
     if len(shape) != 1:
-        raise InputError("layers='all' gives several vectors per word; choose 'concat' to join the layers.")
+        raise InputError("layers='all' gives several vectors per word; choose 'concat' to concatenate the layers.")
     return shape[0]
 
 
 def save_model(model: Elmo, folder: Path) -> None:
-    """Write a model folder with the weights in the precision they were stored in."""
+    """Write a model folder; the weights keep their storage type."""
     model.save_pretrained(folder, storage=model.checkpoint().storage)
 
 
@@ -62,7 +62,7 @@ def model_to_bytes(model: Elmo) -> bytes:
 
 
 def model_from_bytes(content: bytes, *, precision: str = "auto", device: str = "cpu") -> Elmo:
-    """Return the model of a zip archive that `model_to_bytes` made."""
+    """Return the model in a zip archive written by `model_to_bytes`."""
     with tempfile.TemporaryDirectory() as temporary:
         path = Path(temporary) / "model.zip"
         path.write_bytes(content)

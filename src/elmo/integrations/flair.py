@@ -1,4 +1,4 @@
-"""flair: ElmoEmbeddings, token embeddings by the names that flair's own ELMo had."""
+"""flair: ElmoEmbeddings, token embeddings with the modes of flair's own ELMo."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -31,8 +31,8 @@ _MODES: dict[str, Layers] = {"auto": "auto", "all": "concat", "top": "top", "ave
 class ElmoEmbeddings(TokenEmbeddings):
     """Vectors of a frozen biLM for flair's taggers and classifiers.
 
-    `embedding_mode`: "auto" as in `Elmo.embed`; "all" concatenates the layers, "top" takes the last one, "average"
-    their mean. A saved tagger contains the model, so it also loads where the model's folder does not exist.
+    `embedding_mode`: "auto" as in `Elmo.embed`; "all" concatenates the layers, "top" is the last layer, "average"
+    the mean of the layers. A saved tagger contains the model, so it can be loaded without the model's folder.
     """
 
     embeddings_name = "elmo.integrations.flair.ElmoEmbeddings"
@@ -54,7 +54,7 @@ class ElmoEmbeddings(TokenEmbeddings):
 
     @property
     def embedding_length(self) -> int:
-        """The length of a token's vector."""
+        """Return the length of a token's vector."""
         return vector_length(self.model, _MODES[self.embedding_mode])
 
     def _add_embeddings_internal(self, sentences: list[Sentence]) -> None:
@@ -66,7 +66,7 @@ class ElmoEmbeddings(TokenEmbeddings):
                 token.set_embedding(self.name, vector)
 
     def to_params(self) -> dict[str, Any]:
-        """Return what a saved tagger stores: the model itself, and how its layers are used."""
+        """Return what a saved tagger stores: the model itself and the settings."""
         settings = {"name": self.name, "embedding_mode": self.embedding_mode, "precision": self.model.precision}
         return {**settings, "archive": model_to_bytes(self.model)}
 

@@ -1,8 +1,8 @@
-"""ONNX: a model -> one file for onnxruntime that computes all layers from the ids of words.
+"""ONNX: a model -> one file for onnxruntime, which computes all layers from the ids of words.
 
-Inputs: `char_ids` (B, T, C) int64, words only, any valid id where padded; `word_ids` (B, T) for models that read
-words; `lengths` (B,) int64. Output: `layers` (L+1, B, T, 2D), zero where padded. B and T are free. The graph adds
-the boundaries of sentences itself, each direction respects the lengths, and the recurrence is ONNX's Scan.
+Inputs: `char_ids` (B, T, C) int64, without boundaries, any valid id where padded; `word_ids` (B, T) int64 for
+word-level models; `lengths` (B,) int64. Output: `layers` (L+1, B, T, 2D), zero where padded. B and T are dynamic. The
+graph adds the sentence boundaries itself, and the recurrence is ONNX's Scan.
 """
 
 import json
@@ -22,12 +22,13 @@ from elmo.files.durable import output_file
 from elmo.model import Elmo
 from elmo.text.batch import Indexer
 
-OPSET, IR_VERSION = 17, 9  # what onnxruntime 1.14 and later read
+OPSET, IR_VERSION = 17, 9  # of onnxruntime 1.14 and later
+_LEAVES = ("weight", "bias")
 Weights = Mapping[str, npt.NDArray[np.float32]]
 
 
 def export_onnx(model: Elmo, path: str | Path) -> None:
-    """Write the model as one .onnx file; `layers` of it are those of `Elmo.embed(…, layers="all")`."""
+    """Write the model as one .onnx file, whose output `layers` equals `Elmo.embed(…, layers="all")`."""
     onnx = require("onnx", "onnx", "elmo export onnx")
     config = model.config
     if not isinstance(config.encoder, EncoderConfig):
@@ -60,7 +61,7 @@ def export_onnx(model: Elmo, path: str | Path) -> None:
 
 
 class _Graph:
-    """The nodes and constants of a graph; `add` returns the name of a node's output."""
+    """The nodes and constants of a graph; its methods return the names of outputs."""
 
     def __init__(self, onnx: Any) -> None:
         self.onnx = onnx
@@ -136,33 +137,32 @@ def _add_model(graph: _Graph, config: ModelConfig, weights: Weights, indexer: In
 
 
 def _add_boundaries(graph: _Graph, name: str, ids: npt.NDArray[np.int64], num_rows: str, is_end: str) -> str:
-    """Put the begin before the words of each row, and the end behind its last word: T becomes T + 2."""
+    """Add the begin id before each sentence and the end id after its last word: (B, T, ...) -> (B, T+2, ...)."""
     rest = ids.shape[1:]
     sizes = [num_rows, graph.integers(1), *([graph.integers(*rest)] if rest else [])]
     shape = graph.add("Concat", *sizes, axis=0)
     begin, end = (graph.constant(row[None, None], np.int64) for row in ids)
     begins, ends = (graph.add("Expand", row, shape) for row in (begin, end))
-    framed = graph.add("Concat", begins, name, ends, axis=1)
+    longer = graph.add("Concat", begins, name, ends, axis=1)
     condition = graph.add("Unsqueeze", is_end, graph.integers(2)) if rest else is_end
-    with_boundaries: str = graph.add("Where", condition, end, framed)
-    return with_boundaries
+    return str(graph.add("Where", condition, end, longer))
 
 
 def _add_characters(graph: _Graph, config: CharacterConfig, weights: Weights, ids: str) -> str:
-    """(B, T, C) -> (B·T, features): embedding, convolutions with max-pooling, highways."""
+    """Add the character CNN, (B, T, C) -> (B·T, features): embedding, convolutions, max-pooling, highways."""
     prefix = "tokens.characters"
     flat = graph.add("Reshape", ids, graph.integers(-1, config.max_characters))
     embedded = graph.add("Gather", graph.constant(weights[f"{prefix}.embedding.weight"]), flat)
     embedded = graph.add("Transpose", embedded, perm=[0, 2, 1])
     pooled = []
     for number in range(len(config.filters)):
-        kernel, bias = (graph.constant(weights[f"{prefix}.convolutions.{number}.{part}"]) for part in _PARTS)
+        kernel, bias = (graph.constant(weights[f"{prefix}.convolutions.{number}.{leaf}"]) for leaf in _LEAVES)
         pooled.append(graph.add("ReduceMax", graph.add("Conv", embedded, kernel, bias), axes=[2], keepdims=0))
     joined = pooled[0] if len(pooled) == 1 else graph.add("Concat", *pooled, axis=1)
     features: str = graph.add({"relu": "Relu", "tanh": "Tanh"}[config.activation], joined)
     for number in range(config.num_highways):
         transform, gate = (
-            graph.linear(features, *(weights[f"{prefix}.highways.{number}.{name}.{part}"] for part in _PARTS))
+            graph.linear(features, *(weights[f"{prefix}.highways.{number}.{name}.{leaf}"] for leaf in _LEAVES))
             for name in ("transform", "gate")
         )
         change = graph.add("Sub", graph.add("Relu", transform), features)
@@ -170,13 +170,10 @@ def _add_characters(graph: _Graph, config: CharacterConfig, weights: Weights, id
     return features
 
 
-_PARTS = ("weight", "bias")
-
-
 def _add_direction(
     graph: _Graph, config: EncoderConfig, weights: Weights, direction: str, words: str, num_rows: str
 ) -> list[str]:
-    """(B, T, D), in the order the direction reads them -> each layer's outputs (B, T, D)."""
+    """Add the LSTM of one direction, (B, T, D) in its order -> the output of each layer, (B, T, D)."""
     outputs = []
     inputs = graph.add("Transpose", words, perm=[1, 0, 2])
     hidden, cell = (
@@ -196,16 +193,16 @@ def _add_direction(
 
 
 def _make_step(graph: _Graph, config: EncoderConfig, weights: Weights, prefix: str) -> Any:
-    """Return the body of Scan: hidden (B, D), cell (B, H) and gates from the input (B, 4H) -> the next two."""
+    """Return the body of Scan: hidden (B, D), cell (B, H) and the gates' input (B, 4H) -> next hidden and cell."""
     helper, float_type = graph.onnx.helper, graph.onnx.TensorProto.FLOAT
     step = _Graph(graph.onnx)
-    step.constants = graph.constants  # weights are constants of the whole graph, which its steps see
+    step.constants = graph.constants  # the body of Scan can use the constants of the graph
     gates = step.add("Add", "from_input", step.linear("hidden", weights[f"{prefix}.state_weight"]))
-    into, forget, candidate, out = step.add("Split", gates, num_outputs=4, axis=1)
-    kept = step.add("Mul", step.add("Sigmoid", forget), "cell")
-    new = step.add("Mul", step.add("Sigmoid", into), step.add("Tanh", candidate))
-    cell = step.clip(step.add("Add", kept, new), config.cell_clip)
-    hidden = step.add("Mul", step.add("Sigmoid", out), step.add("Tanh", cell))
+    input_gate, forget_gate, candidate, output_gate = step.add("Split", gates, num_outputs=4, axis=1)
+    old = step.add("Mul", step.add("Sigmoid", forget_gate), "cell")
+    new = step.add("Mul", step.add("Sigmoid", input_gate), step.add("Tanh", candidate))
+    cell = step.clip(step.add("Add", old, new), config.cell_clip)
+    hidden = step.add("Mul", step.add("Sigmoid", output_gate), step.add("Tanh", cell))
     if config.projected:
         projected = step.linear(hidden, weights[f"{prefix}.projection_weight"])
         hidden = step.clip(projected, config.projection_clip)
@@ -220,16 +217,16 @@ def _make_step(graph: _Graph, config: EncoderConfig, weights: Weights, prefix: s
 
 
 def _describe(model: Elmo, indexer: Indexer) -> dict[str, str]:
-    """Return the metadata: what a client needs besides the shapes."""
+    """Return the metadata of the file, from which a client makes ids."""
     config = model.config
-    described = {"elmo.source": str(model.checkpoint().origin.get("source", ""))}
+    metadata = {"elmo.source": str(model.checkpoint().origin.get("source", ""))}
     if config.characters:
-        described["elmo.alphabet"] = config.characters.alphabet
+        metadata["elmo.alphabet"] = config.characters.alphabet
         if characters := model.checkpoint().characters:
-            described["elmo.characters"] = json.dumps(characters)
+            metadata["elmo.characters"] = json.dumps(characters)
     if indexer.vocabulary is not None:
-        described["elmo.vocabulary"] = json.dumps(indexer.vocabulary.words)
-    if model.tokenization.reads_characters:  # letters of these scripts are words of their own
-        described["elmo.scripts"] = json.dumps(config.tokenization.scripts)
-        described["elmo.aliases"] = json.dumps(model.tokenization.aliases)
-    return described
+        metadata["elmo.vocabulary"] = json.dumps(indexer.vocabulary.words)
+    if model.tokenization.reads_characters:  # each letter of these scripts is a token
+        metadata["elmo.scripts"] = json.dumps(config.tokenization.scripts)
+        metadata["elmo.aliases"] = json.dumps(model.tokenization.aliases)
+    return metadata

@@ -23,17 +23,16 @@ SETTINGS_FILE, MIX_FILE = "elmo_module.json", "mix.safetensors"
 
 
 class ElmoModule(Module):
-    """Texts become token embeddings: a learned mix of the model's layers, which starts as their average.
+    """Maps texts to token embeddings: a learned mix of the model's layers, which starts as their average.
 
-    The biLM is frozen unless `tune_bilm` is set; then a Trainer changes its weights too, and so those of
-    `model` if it was given as an Elmo.
+    The biLM is frozen unless `tune_bilm` is set; then training also changes the weights of a `model` that is an Elmo.
     """
 
     save_in_root = False
 
     def __init__(self, model: ModelSource = None, *, dropout: float = 0.0, tune_bilm: bool = False) -> None:
         super().__init__()
-        # Never a shared model: this one may be trained. In float32, so that it is the same after saving.
+        # Not a shared model, because this one may be trained; in float32, so saving does not change its vectors.
         self.model = model if isinstance(model, Elmo) else Elmo.from_pretrained(model, precision="float32")
         self.layer = ElmoLayer(self.model, dropout=dropout, tune_bilm=tune_bilm)
         self.tokenizer = self.model.tokenize
@@ -61,11 +60,11 @@ class ElmoModule(Module):
         return {**features, "token_embeddings": output.mixes[0]}
 
     def get_embedding_dimension(self) -> int:
-        """Return the length of a token's vector, which Pooling asks for."""
+        """Return the length of a token's vector, which Pooling needs."""
         return self.layer.output_dim
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:
-        """Write a model folder that Elmo.from_pretrained opens, and the mix and settings of this module."""
+        """Write a model folder that Elmo.from_pretrained opens, with the mix and the settings of this module."""
         folder = Path(output_path)
         save_model(self.layer.to_elmo(), folder)
         settings = {"dropout": self.layer.mixes.dropout, "tune_bilm": self.layer.tune_bilm}

@@ -1,4 +1,4 @@
-"""scikit-learn: ElmoVectorizer, texts -> one vector each in a Pipeline."""
+"""scikit-learn: ElmoVectorizer, a transformer of texts to vectors for a Pipeline."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -21,12 +21,12 @@ Array = npt.NDArray[np.float32]
 
 
 class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Texts, or lists of words, become one vector each, as `Elmo.encode` returns them.
+    """Transforms texts, or lists of words, to vectors with `Elmo.encode`.
 
-    Nothing is learned, and the model is opened when it is first needed. `model` is anything Elmo.from_pretrained
-    opens, None for the default model, or an Elmo itself; clones and pickles refer to a named model by its name.
-    `pooling` and `layers` can be searched by GridSearchCV. "auto" is what is best for classifiers: the model's
-    sentence head, else the mean of all layers side by side.
+    Nothing is learned, and the model is opened at first use. `model` is anything that Elmo.from_pretrained opens, None
+    for the default model, or an Elmo itself; clones and pickles refer to a named model by its name. `pooling` and
+    `layers` can be searched with GridSearchCV. "auto" is the best choice for classifiers: the model's sentence head if
+    it has one, otherwise the mean of the concatenated layers.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ElmoVectorizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return model.sentence_shape(*self._choose_pooling(model))[0]
 
     def __getstate__(self) -> Any:
-        # A model that was named is opened again by its name; one that was given is a parameter and goes along.
+        # A named model is opened again by its name; an Elmo is a parameter and is pickled.
         return {name: value for name, value in super().__getstate__().items() if name != "_elmo"}
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -1,7 +1,7 @@
-"""spaCy: the component "elmo", which sets vectors, "elmo_tagger", and "elmo.Tok2Vec.v1", the layer below a tagger.
+"""spaCy: the components "elmo" (vectors) and "elmo_tagger", and the layer "elmo.Tok2Vec.v1" for trainable components.
 
-spaCy finds them by entry points, without an import. Its tokens are the words; tokens of white space are left out and
-have a vector of zeros. Where a component has set sentence boundaries, each sentence is encoded by itself.
+spaCy finds them by entry points, without an import. Its tokens are the words; whitespace tokens are not encoded and
+have zero vectors. If sentence boundaries are set, each sentence is encoded separately.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,18 +40,18 @@ LayerSetting = Union[str, int, list[float]]  # noqa: UP007  # spaCy checks setti
 MODEL_FOLDER = "model"
 
 
-def _words(part: Doc | Span | Token) -> list[Token]:
-    """Return the tokens of a document or span, or a token itself, without white space."""
-    return [token for token in ([part] if isinstance(part, Token) else part) if not token.is_space]
+def _list_words(item: Doc | Span | Token) -> list[Token]:
+    """Return the tokens of a document or span, or a token itself, without whitespace."""
+    return [token for token in ([item] if isinstance(item, Token) else item) if not token.is_space]
 
 
 def _split_sentences(doc: Doc) -> list[list[Token]]:
-    """Return the tokens of each sentence, without white space."""
-    return [_words(sentence) for sentence in (doc.sents if doc.has_annotation("SENT_START") else [doc])]
+    """Return the tokens of each sentence, without whitespace."""
+    return [_list_words(sentence) for sentence in (doc.sents if doc.has_annotation("SENT_START") else [doc])]
 
 
 def embed_docs(model: Elmo, docs: Sequence[Doc], layers: Layers) -> list[Array]:
-    """Return (T, dimensions) per document; white space has zeros."""
+    """Return one array (T, dimensions) per document; whitespace tokens have zeros."""
     sentences = [(number, tokens) for number, doc in enumerate(docs) for tokens in _split_sentences(doc)]
     vectors = [np.zeros((len(doc), vector_length(model, layers)), dtype=np.float32) for doc in docs]
     encoded = model.embed([[token.text for token in tokens] for _, tokens in sentences], layers=layers)
@@ -69,7 +69,7 @@ class _LazyModel:
 
     @property
     def elmo(self) -> Elmo:
-        """The model, opened at first use; not called `model`, which spaCy inspects in every component."""
+        """The model, opened at first use; not named `model`, an attribute that spaCy inspects."""
         if not isinstance(self._source, Elmo):
             self._source = open_shared(self._source, precision=self.precision, device=self.device)
         return self._source
@@ -79,7 +79,7 @@ class _LazyModel:
 
 
 class ElmoPipe(_LazyModel, Pipe):
-    """Sets `doc.tensor`, and by hooks the vectors and similarities of documents, spans and tokens.
+    """Sets `doc.tensor`, and hooks for the vectors and similarities of documents, spans and tokens.
 
     The model is opened for the first document. `to_disk` and `to_bytes` include it.
     """
@@ -111,7 +111,7 @@ class ElmoPipe(_LazyModel, Pipe):
         save_model(self.elmo, Path(path) / MODEL_FOLDER)
 
     def from_disk(self, path: str | Path, *, exclude: Iterable[str] = ()) -> "ElmoPipe":
-        """Use the model of a folder that to_disk wrote."""
+        """Use the model in a folder written by to_disk."""
         self._source = Path(path) / MODEL_FOLDER
         return self
 
@@ -120,7 +120,7 @@ class ElmoPipe(_LazyModel, Pipe):
         return bytes(srsly.msgpack_dumps({"model": model_to_bytes(self.elmo)}))
 
     def from_bytes(self, content: bytes, *, exclude: Iterable[str] = ()) -> "ElmoPipe":
-        """Use the model that to_bytes returned."""
+        """Use the model in the bytes returned by to_bytes."""
         self._restore(srsly.msgpack_loads(content)["model"])
         return self
 
@@ -143,7 +143,7 @@ def make_pipe(
 
 
 class ElmoTagger(Pipe):
-    """Sets `token.pos_` and `doc.ents` by the ready-made taggers of the package; an empty name leaves one out."""
+    """Sets `token.pos_` and `doc.ents` with the included taggers; an empty name turns one off."""
 
     def __init__(self, name: str, *, pos: str, entities: str) -> None:
         self.name = name
@@ -177,52 +177,52 @@ def make_tagger(nlp: Language, name: str, pos: str, entities: str) -> ElmoTagger
 
 
 def set_vectors(doc: Doc, vectors: Array) -> None:
-    """Make (T, dimensions) the vectors of a document, its spans and its tokens."""
+    """Set the vectors of a document, its spans and its tokens from an array (T, dimensions)."""
     doc.tensor = vectors
     for hooks in (doc.user_hooks, doc.user_span_hooks, doc.user_token_hooks):
         hooks.update(vector=_vector, has_vector=_has_vector, similarity=_similarity)
 
 
-def _vector(part: Doc | Span | Token) -> Array:
-    """Return the vector of a token, or the mean over the tokens of a document or span that are not white space."""
-    tensor = part.doc.tensor
-    indices = [token.i for token in _words(part)]
+def _vector(item: Doc | Span | Token) -> Array:
+    """Return the vector of a token, or the mean vector of a document or span, without whitespace tokens."""
+    tensor = item.doc.tensor
+    indices = [token.i for token in _list_words(item)]
     return np.asarray(tensor[indices].mean(axis=0) if indices else np.zeros(tensor.shape[1], dtype=np.float32))
 
 
-def _has_vector(part: Doc | Span | Token) -> bool:
-    return bool(_words(part))
+def _has_vector(item: Doc | Span | Token) -> bool:
+    return bool(_list_words(item))
 
 
-def _similarity(part: Doc | Span | Token, other: Any) -> float:
-    # Without this hook spaCy returns 1.0 for two tokens of one spelling, whatever their sentences.
-    norm = float(np.linalg.norm(part.vector) * np.linalg.norm(other.vector))
-    return float(np.dot(part.vector, other.vector)) / norm if norm else 0.0
+def _similarity(item: Doc | Span | Token, other: Any) -> float:
+    # Without this hook, spaCy returns 1.0 for two tokens with the same spelling, even in different sentences.
+    norm = float(np.linalg.norm(item.vector) * np.linalg.norm(other.vector))
+    return float(np.dot(item.vector, other.vector)) / norm if norm else 0.0
 
 
 class ElmoShim(_LazyModel, Shim):
-    """The frozen model inside a thinc layer: opened when first needed, saved with the layer's weights."""
+    """The frozen model in a thinc layer: opened at first use, saved with the layer's weights."""
 
     def __init__(self, source: ModelSource, precision: str, device: str) -> None:
         super().__init__(None)
         self._source, self.precision, self.device = source, precision, device
 
     def copy(self) -> "ElmoShim":
-        """Return a layer's copy, which shares the model."""
+        """Return a copy that shares the model."""
         return ElmoShim(self._source, self.precision, self.device)
 
     def finish_update(self, optimizer: Any) -> None:
-        """Change nothing: the model is frozen."""
+        """Do nothing: the model is frozen."""
 
     def to_device(self, device_type: str, device_id: int) -> None:
-        """Leave the model on its own device."""
+        """Do nothing: the model stays on its own device."""
 
     def to_bytes(self) -> bytes:
         """Return the model as bytes."""
         return model_to_bytes(self.elmo)
 
     def from_bytes(self, data: bytes) -> "ElmoShim":
-        """Use the model that to_bytes returned."""
+        """Use the model in the bytes returned by to_bytes."""
         self._restore(data)
         return self
 
@@ -234,9 +234,9 @@ def build_tok2vec(
     precision: str = "auto",
     device: str = "cpu",
 ) -> Model[list[Doc], list[Array]]:
-    """Build the layer below a tagger, parser or NER: documents -> one vector per token. The model is frozen.
+    """Build the embedding layer of a tagger, parser or NER, with a frozen model: documents -> one vector per token.
 
-    `layers` is what `Elmo.embed` takes. The dropout of the training settings applies to the vectors.
+    `layers` is as in `Elmo.embed`. The dropout of the training settings applies to the vectors.
     """
     return Model(
         "elmo",

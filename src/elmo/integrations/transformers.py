@@ -1,7 +1,7 @@
-"""transformers: ElmoConfig, ElmoModel, ElmoTokenizer and two heads; importing this registers them as Auto classes.
+"""transformers: ElmoConfig, ElmoModel, ElmoTokenizer and two heads, registered with the Auto classes on import.
 
-A token is a word, so labels of words need no alignment. `from_pretrained` opens whatever Elmo.from_pretrained
-opens; `ElmoModel.save_pretrained` writes such a folder, the heads write the files of transformers.
+A token is a word, so labels of words need no alignment. `from_pretrained` opens all formats of Elmo.from_pretrained.
+`ElmoModel.save_pretrained` writes our own format, the heads write the files of transformers.
 """
 
 from collections.abc import Sequence
@@ -53,8 +53,8 @@ except ImportError as error:
 class ElmoConfig(PretrainedConfig):
     """The configuration of a model and of a head.
 
-    `model` is the dictionary of elmo.config.ModelConfig and `dropout` that of the heads; the biLM is frozen unless
-    `tune_bilm` is set.
+    `model` is a dictionary as returned by ModelConfig.to_dict, and `dropout` is applied in the heads. The biLM is
+    frozen unless `tune_bilm` is set.
     """
 
     model_type = "elmo"
@@ -63,7 +63,7 @@ class ElmoConfig(PretrainedConfig):
         self, model: dict[str, Any] | None = None, dropout: float = 0.5, tune_bilm: bool = False, **options: Any
     ) -> None:
         model_config = ModelConfig() if model is None else ModelConfig.from_dict(model)
-        self.model = replace(model_config, softmax=None).to_dict()  # vectors are made here, words are not predicted
+        self.model = replace(model_config, softmax=None).to_dict()  # words are not predicted
         self.dropout = dropout
         self.tune_bilm = tune_bilm
         self.hidden_size = model_config.vector_dim
@@ -72,14 +72,14 @@ class ElmoConfig(PretrainedConfig):
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **options: Any) -> Any:
-        """Read the config.json of transformers, or that of our own folders."""
+        """Read the config.json of transformers or of our own format."""
         if "format" in config_dict:
             config_dict = {"model_type": cls.model_type, "model": config_dict["model"]}
         return super().from_dict(config_dict, **options)
 
 
 class ElmoPreTrainedModel(PreTrainedModel):
-    """The base of the model and its heads."""
+    """The base class of the model and its heads."""
 
     config_class = ElmoConfig
     base_model_prefix = "elmo"
@@ -95,9 +95,9 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, source: str | Path | None = None, *arguments: Any, **options: Any) -> Any:
-        """Open a model of any format, or what a head's `save_pretrained` wrote; options as in transformers.
+        """Open a model of any format, by default the included one, or a folder written by a head's `save_pretrained`.
 
-        Without a source, the default model.
+        The options are those of transformers.
         """
         if source is not None and _is_saved_by_transformers(source):
             model = super().from_pretrained(source, *arguments, **options)
@@ -116,7 +116,7 @@ class ElmoPreTrainedModel(PreTrainedModel):
 
 
 class ElmoModel(ElmoPreTrainedModel):
-    """The biLM: `last_hidden_state` is the top layer, `hidden_states` are all layers."""
+    """The biLM. `last_hidden_state` is the top layer, and `hidden_states` are all layers."""
 
     def __init__(self, config: ElmoConfig) -> None:
         super().__init__(config)
@@ -125,17 +125,15 @@ class ElmoModel(ElmoPreTrainedModel):
         self._checkpoint: Checkpoint | None = None
         self._runtime = ModuleRuntime(self.bilm, model_config)
         if model_config.characters:
-            rows = Utf8Alphabet(
-                model_config.characters.max_characters
-            ).boundaries()  # of another alphabet: load_checkpoint
-            self.register_buffer("boundary_characters", torch.from_numpy(rows))
+            alphabet = Utf8Alphabet(model_config.characters.max_characters)  # of others: load_checkpoint
+            self.register_buffer("boundary_characters", torch.from_numpy(alphabet.boundaries()))
         if model_config.words:
             self.register_buffer("boundary_words", torch.zeros(2, dtype=torch.long))
         self.post_init()
         self.freeze()
 
     def freeze(self) -> None:
-        """Compute gradients of the biLM only with `tune_bilm`."""
+        """Freeze the biLM unless `tune_bilm` is set."""
         self.bilm.requires_grad_(self.config.tune_bilm)
 
     def load_checkpoint(self, checkpoint: Checkpoint) -> None:
@@ -149,7 +147,7 @@ class ElmoModel(ElmoPreTrainedModel):
         self._checkpoint = checkpoint
 
     def to_elmo(self) -> Elmo:
-        """Return the model with its present weights, ready for embed, encode and save_pretrained."""
+        """Return an Elmo with the current weights."""
         weights = weights_of(self.bilm)
         if self._checkpoint is None:
             return Elmo(Checkpoint(ModelConfig.from_dict(self.config.model), weights))
@@ -158,7 +156,7 @@ class ElmoModel(ElmoPreTrainedModel):
     def save_pretrained(self, save_directory: str | Path, **options: Any) -> None:
         """Write a folder that Elmo.from_pretrained and this class open."""
         if options.pop("push_to_hub", False):
-            raise InputError("push_to_hub is not possible here; use model.to_elmo().push_to_hub(name).")
+            raise InputError("push_to_hub is not supported here; use model.to_elmo().push_to_hub(name).")
         save_model(self.to_elmo(), Path(save_directory))
 
     @can_return_tuple
@@ -166,7 +164,7 @@ class ElmoModel(ElmoPreTrainedModel):
         self, input_ids: Tensor, attention_mask: Tensor | None = None, word_input_ids: Tensor | None = None,
         output_hidden_states: bool | None = None,
     ) -> Any:  # fmt: skip
-        """Return the layers (B, T, 2D) of character ids (B, T, C) or word ids (B, T), without boundaries."""
+        """Return the layers (B, T, 2D) for character ids (B, T, C) or word ids (B, T), without boundaries."""
         if attention_mask is None:
             attention_mask = input_ids.new_ones(input_ids.shape[:2])
         boundaries = Boundaries(getattr(self, "boundary_characters", None), getattr(self, "boundary_words", None))
@@ -183,7 +181,7 @@ class ElmoModel(ElmoPreTrainedModel):
 
 
 class _Head(ElmoPreTrainedModel):
-    """A learned mix of all layers, dropout and a linear classifier."""
+    """A scalar mix of all layers, dropout and a linear classifier."""
 
     output_class: Any  # of transformers
 
@@ -207,7 +205,7 @@ class _Head(ElmoPreTrainedModel):
         vectors = self.mix(torch.stack(layers), mask.bool())
         logits = self.classifier(self.dropout(self._pool(vectors, mask)))
         loss = None
-        if labels is not None:  # by the name of the class, as for every head of transformers
+        if labels is not None:  # transformers chooses the loss function by the name of the class
             loss = self.loss_function(logits=logits, pooled_logits=logits, labels=labels, config=self.config)
         return self.output_class(loss=loss, logits=logits)
 
@@ -216,13 +214,13 @@ class _Head(ElmoPreTrainedModel):
 
 
 class ElmoForTokenClassification(_Head):
-    """A label per word; -100 is no label."""
+    """Predicts one label per word; the label -100 is ignored."""
 
     output_class = TokenClassifierOutput
 
 
 class ElmoForSequenceClassification(_Head):
-    """A label per sentence, by the mean of its words' vectors; with one label, a number (regression)."""
+    """Predicts one label per sentence from the mean of its words' vectors; with one label, a number (regression)."""
 
     output_class = SequenceClassifierOutput
 
@@ -232,10 +230,10 @@ class ElmoForSequenceClassification(_Head):
 
 
 class ElmoTokenizer(PreTrainedTokenizer):
-    """Texts, or lists of words with `is_split_into_words`, -> ids: one row of character ids per word.
+    """Converts texts, or lists of words with `is_split_into_words`, to ids: one row of character ids per word.
 
-    A model that reads single characters of some scripts has these as its tokens, also inside given words. There are
-    no special tokens: the model adds the boundaries of a sentence itself.
+    If the characters of some scripts are tokens of the model, given words are split into them too. There are no
+    special tokens: the model adds the sentence boundaries itself.
     """
 
     vocab_files_names = {  # noqa: RUF012
@@ -262,7 +260,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
 
     @classmethod
     def from_pretrained(cls, source: str | Path | None = None, *arguments: Any, **options: Any) -> Any:
-        """Open the tokenizer of a model of any format, or what `save_pretrained` wrote."""
+        """Open the tokenizer of a model of any format, or a folder written by `save_pretrained`."""
         if source is not None and (Path(source) / "tokenizer_config.json").is_file():
             return super().from_pretrained(source, *arguments, **options)
         checkpoint = _open_checkpoint(source, options)
@@ -281,17 +279,17 @@ class ElmoTokenizer(PreTrainedTokenizer):
 
     @property
     def vocab_size(self) -> int:
-        """The number of ids of characters, or of words for a model that reads words only."""
+        """The number of character ids, or of words for a word-level model."""
         config = self._model_config
         return config.characters.num_characters if config.characters else len(self._lists[VOCABULARY_FILE])
 
     def get_vocab(self) -> dict[str, int]:
-        """Return the listed words or characters and their ids; none for bytes."""
+        """Return the words or characters and their ids; empty if the characters are bytes."""
         entries = self._lists[CHARACTERS_FILE if self._model_config.characters else VOCABULARY_FILE]
         return {entry: number for number, entry in enumerate(entries)}
 
     def tokenize(self, text: str, **_: Any) -> list[str]:
-        """Return the words of a text."""
+        """Return the tokens of a text."""
         return [word.text for word in self.indexer.tokenization(text)]
 
     def __call__(
@@ -307,9 +305,9 @@ class ElmoTokenizer(PreTrainedTokenizer):
         **_: Any,
     ) -> Any:
         """Return the ids of one text or of a list of texts, each a list of words with `is_split_into_words`."""
-        single = isinstance(text, str) or (is_split_into_words and bool(text) and isinstance(text[0], str))
+        is_single = isinstance(text, str) or (is_split_into_words and bool(text) and isinstance(text[0], str))
         features = []
-        for sentence in [text] if single else text:
+        for sentence in [text] if is_single else text:
             if isinstance(sentence, str) is is_split_into_words:
                 raise InputError(f"{sentence!r:.60} is not a text, or not a list of words with is_split_into_words.")
             tokens = self._split(sentence)[: max_length if truncation else None]
@@ -318,14 +316,14 @@ class ElmoTokenizer(PreTrainedTokenizer):
             if return_offsets_mapping:
                 feature["offset_mapping"] = [(token.start, token.end) for token in tokens]
             features.append(feature)
-        if single and not padding and not return_tensors:
+        if is_single and not padding and not return_tensors:
             return BatchEncoding(features[0])
         return self.pad(
             features, padding=padding or len(features) == 1, max_length=max_length, return_tensors=return_tensors
         )
 
     def _split(self, sentence: str | Sequence[str]) -> list[Word]:
-        """Return the tokens of a text, or of given words with the offsets inside each word."""
+        """Return the tokens of a text, or of a list of words, whose offsets are relative to each word."""
         tokenization = self.indexer.tokenization
         if isinstance(sentence, str):
             return list(tokenization(sentence))
@@ -343,7 +341,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         return_tensors: str | None = None,
         **_: Any,
     ) -> Any:
-        """Pad sentences on the right to one length; features without one value per word stay as they are."""
+        """Pad sentences on the right to the same length; features that are not per word are unchanged."""
         features = encoded_inputs
         if not isinstance(features, Sequence):
             names = list(features)
@@ -351,8 +349,8 @@ class ElmoTokenizer(PreTrainedTokenizer):
         lengths = [len(feature["input_ids"]) for feature in features]
         size = max_length if max_length is not None and padding == "max_length" else max(lengths, default=0)
         characters = self._model_config.characters
-        word: Any = [0] * characters.max_characters if characters else 0
-        pad_values = {"input_ids": word, "word_input_ids": 0, "attention_mask": 0, "offset_mapping": (0, 0)}
+        padding_id: Any = [0] * characters.max_characters if characters else 0
+        pad_values = {"input_ids": padding_id, "word_input_ids": 0, "attention_mask": 0, "offset_mapping": (0, 0)}
         padded: dict[str, list[Any]] = {}
         for feature, length in zip(features, lengths, strict=True):
             for name, value in {"attention_mask": [1] * length, **feature}.items():
@@ -363,7 +361,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         return BatchEncoding(padded, tensor_type=return_tensors)
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
-        """Write the lists of words and characters that the ids refer to, if there are any."""
+        """Write the lists of words, characters and aliases that the tokenizer has."""
         paths = []
         for name, entries in self._lists.items():
             if entries:
@@ -374,12 +372,12 @@ class ElmoTokenizer(PreTrainedTokenizer):
 
 def _open_checkpoint(source: str | Path | None, options: dict[str, Any]) -> Checkpoint:
     names = ("format", "revision", "local_files_only")
-    chosen = {name: options[name] for name in names if name in options}
-    return open_checkpoint(DEFAULT_MODEL if source is None else source, **chosen)
+    arguments = {name: options[name] for name in names if name in options}
+    return open_checkpoint(DEFAULT_MODEL if source is None else source, **arguments)
 
 
 def _is_saved_by_transformers(source: str | Path) -> bool:
-    """Return whether a folder or hub repository has weights in the files of transformers."""
+    """Return whether a folder or hub repository has weights saved by transformers."""
     names = (SAFE_WEIGHTS_NAME, SAFE_WEIGHTS_INDEX_NAME)
     if Path(source).expanduser().exists():
         return any((Path(source).expanduser() / name).is_file() for name in names)

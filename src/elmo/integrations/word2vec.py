@@ -1,4 +1,4 @@
-"""word2vec: the static vectors of words (layer 0) -> a file that gensim's KeyedVectors and other tools read."""
+"""word2vec: the context-independent vectors of words (layer 0) -> a file for gensim's KeyedVectors and other tools."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +11,10 @@ BATCH_WORDS = 8192
 
 
 def write_word2vec(model: Elmo, path: str | Path, words: Sequence[str] | None = None, *, binary: bool = False) -> int:
-    """Write a file with the vector (D) of each word without a sentence, and return the number of words.
+    """Write a file with the context-independent vector (D,) of each word, and return the number of words.
 
-    Without `words`, those of the model's vocabulary, except its boundaries and its unknown word. In this format
-    white space separates words and numbers, so words with white space are an error, or left out of a vocabulary.
+    `words` defaults to the model's vocabulary without special words and words with whitespace. In this format,
+    whitespace separates words and numbers, so a given word with whitespace is an error.
     """
     if words is None:
         vocabulary = model.vocabulary
@@ -26,7 +26,7 @@ def write_word2vec(model: Elmo, path: str | Path, words: Sequence[str] | None = 
     if not words:
         raise InputError("There are no words to write; give a list of at least one word.")
     if (invalid := next((word for word in words if word.split() != [word]), None)) is not None:
-        raise InputError(f"The word {invalid!r:.60} is empty or has white space; join phrases by underscores.")
+        raise InputError(f"The word {invalid!r:.60} is empty or has whitespace; join phrases with underscores.")
     with output_file(Path(path)) as temporary, temporary.open("wb") as file:
         file.write(f"{len(words)} {model.config.encoder.output_dim}\n".encode())
         for start in range(0, len(words), BATCH_WORDS):
