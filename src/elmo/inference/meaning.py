@@ -17,7 +17,7 @@ from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.library import align, find_library
 from elmo.kernels.meaning import Candidates, Lists, MeaningInputs, MeaningSettings, Tokens, find_meanings, find_nearest
 from elmo.text.batch import CharBatch
-from elmo.text.vocabulary import Vocabulary
+from elmo.text.vocabulary import Vocabulary, is_punctuation
 
 Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
@@ -190,7 +190,7 @@ def _gather_candidates(
     """
     frequencies, rows = vocabulary.log_frequencies(), table.find_rows(vocabulary.words)
     is_usable = rows != NO_ROW
-    is_usable[vocabulary.punctuation_ids] = is_usable[vocabulary.special_ids] = False
+    is_usable[vocabulary.find_ids(is_punctuation)] = is_usable[vocabulary.special_ids] = False
     order = np.argsort(-frequencies, kind="stable")
     order = order[is_usable[order]]
     chosen, first = np.unique(rows[order], return_index=True)

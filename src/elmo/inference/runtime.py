@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.location import cache_folder
 from elmo.config import EncoderConfig, ModelConfig
 from elmo.errors import ConfigError
-from elmo.extras import install_command
+from elmo.extras import require
 from elmo.files.durable import replace_file
 from elmo.inference.encoder import BidirectionalEncoder
 from elmo.inference.layers import LayerChoice, choose_layers, cosine
@@ -36,7 +36,6 @@ Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 Weights = Mapping[str, Any]
 ResultT = TypeVar("ResultT")
-StateT = TypeVar("StateT", bound="RowState")
 Precision: TypeAlias = Literal["float32", "bfloat16", "int8"]
 PRECISIONS = ("auto", "float32", "int8", "bfloat16")
 LEAST_COSINE = 0.999  # between int8 and float32, the mean over words, in every layer
@@ -109,26 +108,15 @@ def _check_int8(config: ModelConfig, weights: Weights, indexer: Indexer) -> bool
     return bool(by_layer.min() >= LEAST_COSINE)
 
 
-class RowState(Protocol):
-    """The LSTM or Transformer state of a number of rows."""
+class CarriedState:
+    """The state of each row, kept between batches as in the original programs; one batch runs at a time.
 
-    @property
-    def num_rows(self) -> int:
-        """The number of rows."""
+    A state of LSTMs or Transformers has `num_rows` and the methods `rows` and `join`.
+    """
 
-    def rows(self: StateT, indices: slice, /) -> StateT:
-        """Return the rows with the given indices."""
-
-    def join(self: StateT, other: StateT) -> StateT:
-        """Return these rows followed by the rows of `other`."""
-
-
-class CarriedState(Generic[StateT]):
-    """The state of each row, kept between batches as in the original programs; one batch runs at a time."""
-
-    def __init__(self, zero_state: Callable[[int], StateT]) -> None:
+    def __init__(self, zero_state: Callable[[int], Any]) -> None:
         self._zero_state = zero_state
-        self._state: StateT | None = None
+        self._state: Any = None
         self._lock = ForkSafeLock()
 
     def reset(self) -> None:
@@ -136,7 +124,7 @@ class CarriedState(Generic[StateT]):
         with self._lock:
             self._state = None
 
-    def advance(self, num_rows: int, run: Callable[[StateT], tuple[ResultT, StateT]]) -> ResultT:
+    def advance(self, num_rows: int, run: Callable[[Any], tuple[ResultT, Any]]) -> ResultT:
         """Call `run` with the state of the first `num_rows` rows, store the new state, and return the result.
 
         New rows start from zero; rows beyond a smaller batch keep their state.
@@ -159,7 +147,7 @@ class Runtime(ABC):
     num_threads: int
     precision_choice: PrecisionChoice  # the precision of matrix multiplications, and the reason
     cache: WordCache  # context-free vectors of recent words
-    _carried: CarriedState[Any] | None
+    _carried: CarriedState | None
 
     def __init__(self, weights: Weights, *, carry: bool) -> None:
         """With `carry`, each batch starts from the final state of the previous batch."""
@@ -311,13 +299,8 @@ def open_runtime(
         device = _find_best_device()
     if device == "cpu" and isinstance(config.encoder, EncoderConfig):
         return CpuRuntime(config, weights, precision=precision, keeps_int8=keeps_int8, **settings)
-    try:
-        torch_runtimes = importlib.import_module("elmo.device")  # by name, so that inference does not import torch
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        purpose = f"device={device!r}" if device != "cpu" else "A Transformer encoder"
-        raise ConfigError(f"{purpose} needs torch: {install_command('torch')}") from error
+    require("torch", "torch", f"device={device!r}" if device != "cpu" else "A Transformer encoder")
+    torch_runtimes = importlib.import_module("elmo.device")  # by name, so that inference does not import torch
     runtime: Runtime = torch_runtimes.TorchRuntime(config, weights, device=device, precision=precision, **settings)
     return runtime
 

@@ -246,22 +246,15 @@ def _score_direction(softmax: Softmax, states: Array, targets: list[list[int]]) 
     return np.split(softmax.score(states[is_real], words), np.cumsum(lengths)[:-1])
 
 
-class Scoring(Protocol):
-    """The methods of Elmo that evaluation uses."""
-
+class _Model(Protocol):  # what evaluate_text needs of Elmo
     @property
-    def state(self) -> Literal["zero", "carry"]:
-        """Whether each sentence starts from zero or from the final state of the previous sentence."""
-
+    def state(self) -> Literal["zero", "carry"]: ...
     @property
-    def tokenization(self) -> Tokenization:
-        """The rules that split texts into words."""
-
-    def score(self, sentences: Iterable[Sentence]) -> list[SentenceScore]:
-        """Score sentences like Elmo.score."""
+    def tokenization(self) -> Tokenization: ...
+    def score(self, sentences: Iterable[Sentence]) -> list[SentenceScore]: ...
 
 
-def evaluate_text(model: Scoring, sentences: Iterable[Sentence], *, split_on_spaces: bool = False) -> Evaluation:
+def evaluate_text(model: _Model, sentences: Iterable[Sentence], *, split_on_spaces: bool = False) -> Evaluation:
     """Return the perplexity over all sentences; sentences without words are left out.
 
     With state="carry", sentences are run one after another, as in the original evaluation.

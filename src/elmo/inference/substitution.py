@@ -129,9 +129,9 @@ def _list_excluded(vocabulary: Vocabulary, original: Sequence[str], punctuation:
     """Return the ids of words that cannot replace the original tokens."""
     excluded = [vocabulary.boundaries(), vocabulary.encode([vocabulary.unknown])]
     if not punctuation and not all(map(is_punctuation, original)):
-        excluded.append(vocabulary.punctuation_ids)
+        excluded.append(vocabulary.find_ids(is_punctuation))
     if not all(map(is_clitic, original)):
-        excluded.append(vocabulary.clitic_ids)
+        excluded.append(vocabulary.find_ids(is_clitic))
     return np.concatenate(excluded)
 
 

@@ -21,7 +21,6 @@ Array = npt.NDArray[np.float32]
 Weights = Mapping[str, Any]  # array-likes by their names in a checkpoint
 DEFAULT_BYTES = 128 * 2**20
 _BYTES_PER_KEY = 256  # approximate size of a key and its table entry
-_FIRST_ROWS = 1024
 _NO_ROW = -1
 WORDS_AT_ONCE = 2048
 LEAST_WORDS_FOR_TWO = 4  # fewer words are encoded before a second thread has started
@@ -48,9 +47,10 @@ class WordCache:
 
     def __init__(self, dim: int, *, max_bytes: int = DEFAULT_BYTES) -> None:
         self._row_bytes = 4 * dim + _BYTES_PER_KEY
-        self._dim, self._max_words = dim, max_bytes // self._row_bytes
+        self._max_words = max_bytes // self._row_bytes
         self._rows: OrderedDict[Hashable, int] = OrderedDict()  # the least recently used key first
-        self._vectors: Array = np.empty((1, dim), dtype=np.float32)  # rows 0 to len(self._rows) - 1 are in use
+        # Rows 0 to len(self._rows) - 1 are in use; the system provides memory as rows are written.
+        self._vectors: Array = np.empty((max(1, self._max_words), dim), dtype=np.float32)
         self._num_hits = self._num_misses = 0
         self._lock = ForkSafeLock(self.clear)
 
@@ -90,7 +90,6 @@ class WordCache:
             return
         keys, vectors = keys[-self._max_words :], vectors[-self._max_words :]
         with self._lock:
-            self._grow(min(self._max_words, len(self._rows) + len(keys)))
             for key, vector in zip(keys, vectors, strict=True):
                 if key in self._rows:  # added by another thread in the meantime
                     continue
@@ -100,13 +99,6 @@ class WordCache:
                     _, row = self._rows.popitem(last=False)
                 self._rows[key] = row
                 self._vectors[row] = vector
-
-    def _grow(self, num_rows: int) -> None:
-        if num_rows > len(self._vectors):
-            size = min(self._max_words, max(_FIRST_ROWS, num_rows, 2 * len(self._vectors)))
-            grown = np.empty((size, self._dim), dtype=np.float32)
-            grown[: len(self._vectors)] = self._vectors
-            self._vectors = grown
 
 
 def take(weights: Weights, name: str) -> Array:

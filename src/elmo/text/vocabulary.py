@@ -26,7 +26,7 @@ class Vocabulary:
         self._counts = counts
         self.begin, self.end, self.unknown = begin, end, unknown
         self._ids = {word: number for number, word in enumerate(self.words)}
-        self._id_cache: dict[str, npt.NDArray[np.int64]] = {}
+        self._matching_ids: dict[Callable[[str], bool], npt.NDArray[np.int64]] = {}
 
     def __len__(self) -> int:
         return len(self.words)
@@ -50,27 +50,17 @@ class Vocabulary:
         return frequencies
 
     @property
-    def punctuation_ids(self) -> npt.NDArray[np.int64]:
-        """Return the ids of words without a letter or digit."""
-        return self._find_ids("punctuation", is_punctuation)
-
-    @property
-    def clitic_ids(self) -> npt.NDArray[np.int64]:
-        """Return the ids of words that attach to the word before them, such as 's."""
-        return self._find_ids("clitics", is_clitic)
-
-    @property
     def special_ids(self) -> npt.NDArray[np.int64]:
         """Return the ids of the special words (begin, end, unknown) that are in the list."""
         special = (self.begin, self.end, self.unknown)
         return np.array([self._ids[word] for word in special if word in self._ids], dtype=np.int64)
 
-    def _find_ids(self, name: str, matches: Callable[[str], bool]) -> npt.NDArray[np.int64]:
-        # Not a cached_property: before Python 3.12 its lock can be held by another thread when a process forks.
-        ids = self._id_cache.get(name)
+    def find_ids(self, matches: Callable[[str], bool]) -> npt.NDArray[np.int64]:
+        """Return the ids of the words for which a function, such as is_punctuation, returns True; cached."""
+        ids = self._matching_ids.get(matches)
         if ids is None:
             ids = np.array([number for number, word in enumerate(self.words) if matches(word)], dtype=np.int64)
-            self._id_cache[name] = ids
+            self._matching_ids[matches] = ids
         return ids
 
     def missing_special_words(self) -> list[str]:
