@@ -165,12 +165,8 @@ def order_steps(lengths: Indices, num_read: Indices, *, from_right: bool) -> tup
 
     The result is the number of rows of each step, and the row and position of every word, step by step.
     """
-    if len(lengths) == 1:
-        steps = np.arange(num_read[0])
-        rows, counts = np.zeros_like(steps), np.ones_like(steps)
-    else:
-        steps, rows = np.nonzero(np.arange(num_read.max())[:, None] < num_read)
-        counts = np.bincount(steps, minlength=int(num_read.max()))
+    steps, rows = np.nonzero(np.arange(num_read.max())[:, None] < num_read)
+    counts = np.bincount(steps, minlength=int(num_read.max()))
     return counts, rows, lengths[rows] - 1 - steps if from_right else steps
 
 
