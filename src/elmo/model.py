@@ -281,8 +281,9 @@ class Elmo:
         choice = self._embedder.choose(layers)
         warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
-        finish = normalize if normalize_embeddings else None
-        arrays = self._embedder.embed(words, choice, finish, batch_size=batch_size, show_progress_bar=show_progress_bar)
+        arrays = self._embedder.embed(words, choice, batch_size=batch_size, show_progress_bar=show_progress_bar)
+        if normalize_embeddings:
+            arrays = list(map(normalize, arrays))
         return arrays[0] if single else arrays
 
     def embed_iter(

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from elmo.checkpoint.components import ContextLayer
+from elmo.inference.words import WordCache
 from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.meaning import Tokens
 from elmo.text.units import Tokenization
@@ -18,7 +19,7 @@ from elmo.text.units import Tokenization
 Array = npt.NDArray[np.float32]
 EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in layer 0, (n, D)
 Span: TypeAlias = tuple[int, int]  # a half-open range of words
-_MOST_ESTIMATED = 20_000
+_ESTIMATES_BYTES = 32 * 2**20
 _ROWS_AT_ONCE = 4096  # of the table, expanded to float32
 NO_ROW = -1
 _TINY = np.finfo(np.float32).tiny
@@ -33,7 +34,7 @@ class StaticTable:
         self.config = layer.config
         self._encode_words, self._tokenization = encode_words, tokenization or Tokenization()
         self.arrays = {name: np.asarray(tensor) for name, tensor in layer.arrays.items()}
-        self._estimated: dict[str, tuple[npt.NDArray[np.int8], np.float32]] = {}  # of words outside the table
+        self._estimates = WordCache(layer.config.dim + 1, max_bytes=_ESTIMATES_BYTES)  # int8 values, then the scale
         self._keys = {word: row for row, word in enumerate(layer.words)}
 
     def look_up(self, words: Sequence[str], *, estimates: bool = True) -> tuple[Array, Array]:
@@ -56,18 +57,15 @@ class StaticTable:
 
     def _estimate(self, words: list[str]) -> tuple[npt.NDArray[np.int8], Array]:
         """Return the int8 vectors and scales of words outside the table, estimated from layer 0."""
-        estimated = self._estimated
-        missing = [word for word in words if word not in estimated]
-        if missing:
-            if len(estimated) + len(missing) > _MOST_ESTIMATED:
-                estimated, missing = {}, words
-            encoded = self._encode_words(missing)
+
+        def estimate(missing: list[int]) -> Array:
+            encoded = self._encode_words([words[position] for position in missing])
             # Without BLAS, whose rounding depends on the number of words.
             rows = np.einsum("ud,de->ue", encoded, self.arrays["unknown_map"]) + self.arrays["unknown_bias"]
-            estimated.update(zip(missing, zip(*quantize_rows(normalize(rows)), strict=True), strict=True))
-            self._estimated = estimated
-        vectors, scales = zip(*map(estimated.__getitem__, words), strict=True)
-        return np.stack(vectors), np.array(scales)
+            return np.column_stack(quantize_rows(normalize(rows)))
+
+        rows = self._estimates.look_up(words, estimate)
+        return rows[:, :-1].astype(np.int8), rows[:, -1]
 
     def mean(self, words: Sequence[str]) -> Array:
         """Return the mean vector (d,) of words, scaled to length 1."""

@@ -131,18 +131,17 @@ class Embedder:
         self,
         sentences: Sequence[Sequence[str]],
         choice: LayerChoice,
-        finish: Callable[[Array], Array] | None = None,
         *,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[Array]:
-        """Return one array per sentence, after applying `finish`, which may change its argument."""
-
-        def embed(batch: CharBatch) -> list[Array]:
-            arrays = self._embed_batch(batch, choice)
-            return arrays if finish is None else list(map(finish, arrays))
-
-        return self._run(sentences, embed, batch_size=batch_size, show_progress_bar=show_progress_bar)
+        """Return one array per sentence."""
+        return self._run(
+            sentences,
+            lambda batch: self._embed_batch(batch, choice),
+            batch_size=batch_size,
+            show_progress_bar=show_progress_bar,
+        )
 
     def _embed_batch(self, batch: CharBatch, choice: LayerChoice) -> list[Array]:
         if choice.with_context:
@@ -205,34 +204,25 @@ class Embedder:
         if pooling == "weighted":
             return self._require_table().encode(sentences)
         if pooling == "head":
-            vectors = self._encode_by_head(sentences, batch_size, show_progress_bar)
+            # It was trained on tokens rather than words of several tokens.
+            sentences, choice, encode = self._split_words(sentences), self.choose("all"), self._encode_by_head
         else:
-            vectors = self.embed(
-                sentences,
-                self.choose("average" if layers is None else layers),
-                partial(_pool, reduce=np.mean if pooling == "mean" else np.max),
-                batch_size=batch_size,
-                show_progress_bar=show_progress_bar,
-            )
-        return np.array(vectors, np.float32).reshape(len(sentences), *self.sentence_shape(pooling, layers))
-
-    def _encode_by_head(
-        self, sentences: Sequence[Sequence[str]], batch_size: int | None, show_progress_bar: bool
-    ) -> list[Array]:
-        """Return the vectors of the sentence head, which was trained on tokens rather than words of several tokens."""
-        tokens, choice, head = self._split_words(sentences), self.choose("all"), self._head
-
-        def encode(words: Sequence[str], layers: Array) -> Array:
-            static, weights = np.zeros((len(words), 0), np.float32), np.ones(len(words), np.float32)
-            if head.static_dim:
-                static, weights = self._require_table().look_up(words, estimates=False)
-            return head.encode(layers, static, weights)
+            reduce = np.mean if pooling == "mean" else np.max
+            choice, encode = self.choose("average" if layers is None else layers), partial(_pool, reduce=reduce)
 
         def encode_batch(batch: CharBatch) -> list[Array]:
-            rows = [tokens[number] for number in batch.order]
-            return list(map(encode, rows, self._embed_batch(batch, choice)))
+            words = [sentences[number] for number in batch.order]
+            return list(map(encode, words, self._embed_batch(batch, choice)))
 
-        return self._run(tokens, encode_batch, batch_size=batch_size, show_progress_bar=show_progress_bar)
+        vectors = self._run(sentences, encode_batch, batch_size=batch_size, show_progress_bar=show_progress_bar)
+        return np.array(vectors, np.float32).reshape(len(sentences), *self.sentence_shape(pooling, layers))
+
+    def _encode_by_head(self, words: Sequence[str], layers: Array) -> Array:
+        """Return the vector of the sentence head for a sentence."""
+        static, weights = np.zeros((len(words), 0), np.float32), np.ones(len(words), np.float32)
+        if self._head.static_dim:
+            static, weights = self._require_table().look_up(words, estimates=False)
+        return self._head.encode(layers, static, weights)
 
     def _split_words(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
         return [self._indexer.tokenization.split_words(words).tokens for words in sentences]
@@ -248,7 +238,7 @@ class Embedder:
         return vectors
 
 
-def _pool(array: Array, reduce: Callable[..., Array]) -> Array:
+def _pool(_: Sequence[str], array: Array, reduce: Callable[..., Array]) -> Array:
     """Pool (…, T, dimensions) -> (…, dimensions); zeros for a sentence without words."""
     if array.shape[-2] == 0:
         return np.zeros((*array.shape[:-2], array.shape[-1]), dtype=np.float32)
