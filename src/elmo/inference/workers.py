@@ -1,5 +1,6 @@
 """A thread pool for the cores of this process, and a lock that is always released in forked processes."""
 
+import functools
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ def choose_num_threads() -> int:
 
 
 class Workers:
-    """A pool that runs tasks on `num_threads` threads."""
+    """Runs tasks on `num_threads` threads, which all models with this number share."""
 
     def __init__(self, num_threads: int | None = None) -> None:
         """Use `num_threads` threads, by default one per core."""
@@ -33,27 +34,21 @@ class Workers:
         if num_threads is not None and (not is_integer or num_threads < 1):
             raise ConfigError(f"num_threads is {num_threads!r}; it must be a whole number of threads, 1 or more.")
         self.num_threads = num_threads or choose_num_threads()
-        # By process id: a forked process does not inherit the threads, and may inherit a half-created pool.
-        self._pools: dict[int, ThreadPoolExecutor] = {}
 
     def run(self, tasks: Sequence[Callable[[], ResultT]]) -> list[ResultT]:
         """Return the results of all tasks, in order; a single task runs in the calling thread."""
         if self.num_threads == 1 or len(tasks) == 1:
             return [task() for task in tasks]
-        pool = self._open_pool()
+        pool = _open_pool(self.num_threads, os.getpid())
         return [future.result() for future in [pool.submit(task) for task in tasks]]
 
-    def _open_pool(self) -> "ThreadPoolExecutor":
-        process = os.getpid()
-        pool = self._pools.get(process)
-        if pool is None:
-            from concurrent.futures import ThreadPoolExecutor
 
-            new_pool = ThreadPoolExecutor(self.num_threads, thread_name_prefix="elmo")
-            pool = self._pools.setdefault(process, new_pool)  # atomic, without a lock that may be held during a fork
-            if pool is not new_pool:
-                new_pool.shutdown(wait=False)
-        return pool
+@functools.cache
+def _open_pool(num_threads: int, process: int) -> "ThreadPoolExecutor":
+    """Return the pool of a process: a forked process does not inherit the threads of its parent."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    return ThreadPoolExecutor(num_threads, thread_name_prefix="elmo")
 
 
 class ForkSafeLock:
