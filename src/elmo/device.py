@@ -15,7 +15,6 @@ from elmo.inference.layers import LayerChoice, choose_layers
 from elmo.inference.runtime import (
     CarriedState,
     CpuRuntime,
-    Ids,
     Precision,
     PrecisionChoice,
     Runtime,
@@ -74,11 +73,11 @@ class TorchRuntime(Runtime):
         return vectors
 
     @torch.inference_mode()
-    def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
+    def _forward(self, batch: CharBatch, choice: LayerChoice, *, skip_last: bool) -> Array:
         words = torch.from_numpy(self.encode_words(batch)).to(self.device)
         words = words[torch.from_numpy(batch.word_index).to(self.device)]
         lengths = torch.from_numpy(batch.lengths)
-        limit = None if num_read is None else torch.from_numpy(num_read)
+        limit = lengths - 1 if skip_last else None
         weights = torch.from_numpy(choice.matrix).to(self.device)
 
         def run(state: BiLMState | None) -> tuple[Array, BiLMState]:

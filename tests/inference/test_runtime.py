@@ -37,11 +37,11 @@ def all_layers(runtime, batch):
 
 def test_words_of_a_time_step_are_adjacent():
     lengths = np.array([4, 2, 2, 1])
-    counts, rows, positions = order_steps(lengths, lengths, from_right=False)
+    counts, rows, positions = order_steps(lengths, skip_last=False, from_right=False)
     assert counts.tolist() == [4, 3, 1, 1]
     assert rows.tolist() == [0, 1, 2, 3, 0, 1, 2, 0, 0]
     assert positions.tolist() == [0, 0, 0, 0, 1, 1, 1, 2, 3]
-    counts, _, positions = order_steps(lengths, lengths - 1, from_right=True)
+    counts, _, positions = order_steps(lengths, skip_last=True, from_right=True)
     assert counts.tolist() == [3, 1, 1]
     assert positions.tolist() == [3, 1, 1, 2, 1]
 

@@ -68,24 +68,23 @@ class BidirectionalEncoder:
             np.zeros((2, stack.num_layers, num_rows, stack.cell_dim), dtype=np.float32),
         )
 
-    def forward(self, words: Array, batch: CharBatch, mix: Array, num_read: Indices | None = None) -> Array:
+    def forward(self, words: Array, batch: CharBatch, mix: Array, *, skip_last: bool = False) -> Array:
         """Run over a batch from the zero state, given the vectors (U, D) of its distinct tokens.
 
         Returns (N, K, 2D), K vectors per token, weighted by `mix` (K, L+1), for consecutive sentences with their
-        boundaries. With `num_read` (B,), each direction runs over that many tokens from its side; its half of the
-        other vectors is undefined.
+        boundaries. With `skip_last`, each direction stops before its final boundary, and its half of the vector of
+        this boundary is undefined.
         """
         places, compiled = batch.word_index, self._compiled
-        if compiled is not None and num_read is None and len(places) == 1 and places.shape[1] <= self._words_at_once:
+        if compiled is not None and not skip_last and len(places) == 1 and places.shape[1] <= self._words_at_once:
             return forward_sentence(compiled, words, places[0], mix, single_threaded=self._is_small(places.shape[1]))
-        return self.forward_from(None, words, batch, mix, num_read)[0]
+        return self.forward_from(None, words, batch, mix, skip_last=skip_last)[0]
 
     def forward_from(
-        self, state: LstmState | None, words: Array, batch: CharBatch, mix: Array, num_read: Indices | None = None
+        self, state: LstmState | None, words: Array, batch: CharBatch, mix: Array, *, skip_last: bool
     ) -> tuple[Array, LstmState]:
         """Do the same from a state; also return the final state of each row."""
         places, lengths = batch.word_index, batch.lengths
-        read = lengths if num_read is None else num_read
         num_words = int(lengths.sum())
         result: Array = np.empty((num_words, len(mix), 2, words.shape[1]), dtype=np.float32)
         groups = self._group_rows(lengths)
@@ -94,7 +93,7 @@ class BidirectionalEncoder:
         for side, stack in enumerate(self._stacks):
             initial = None if state is None else LstmState(state.hidden[side], state.cell[side])
             for rows in groups:
-                counts, indices, positions = order_steps(lengths[rows], read[rows], from_right=side == 1)
+                counts, indices, positions = order_steps(lengths[rows], skip_last=skip_last, from_right=side == 1)
                 sentences = rows[indices]
                 sources, targets = places[sentences, positions], starts[sentences] + positions
                 window = Window(words, sources, targets, counts, mix, result[:, :, side])
@@ -160,13 +159,15 @@ def read_layers(config: EncoderConfig, weights: Mapping[str, Any], side: str) ->
     return layers
 
 
-def order_steps(lengths: Indices, num_read: Indices, *, from_right: bool) -> tuple[Indices, Indices, Indices]:
-    """Return the order in which the first `num_read` words of each sentence are read; rows are sorted by length.
+def order_steps(lengths: Indices, *, skip_last: bool, from_right: bool) -> tuple[Indices, Indices, Indices]:
+    """Return the order in which the words of sentences are processed; rows are sorted by falling length.
 
-    The result is the number of rows of each step, and the row and position of every word, step by step.
+    The result is the number of rows of each step, and the row and position of every word, step by step. With
+    `skip_last`, the last word of each sentence is left out.
     """
-    steps, rows = np.nonzero(np.arange(num_read.max())[:, None] < num_read)
-    counts = np.bincount(steps, minlength=int(num_read.max()))
+    num_steps = lengths - skip_last
+    steps, rows = np.nonzero(np.arange(num_steps[0])[:, None] < num_steps)
+    counts = np.bincount(steps)
     return counts, rows, lengths[rows] - 1 - steps if from_right else steps
 
 

@@ -158,8 +158,8 @@ class Runtime(ABC):
         """Return the context-free vectors (U, D) of a batch's distinct tokens; no state is used or changed."""
 
     @abstractmethod
-    def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
-        """Return (N, K, 2D) for all tokens; with `num_read` (B,), directions run over only that many tokens."""
+    def _forward(self, batch: CharBatch, choice: LayerChoice, *, skip_last: bool) -> Array:
+        """Return (N, K, 2D) for all tokens; with `skip_last`, each direction stops before its final boundary."""
 
     @cached_property
     def softmaxes(self) -> Softmaxes | None:
@@ -168,7 +168,7 @@ class Runtime(ABC):
 
     def embed(self, batch: CharBatch, choice: LayerChoice) -> Array:
         """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
-        rows = self._forward(batch, choice, None)
+        rows = self._forward(batch, choice, skip_last=False)
         return rows if batch.groups is None else batch.groups.average(rows)
 
     def predict(self, batch: CharBatch) -> tuple[Array, Array]:
@@ -176,7 +176,7 @@ class Runtime(ABC):
 
         The final boundary of each direction is only predicted, so it is not part of a carried state.
         """
-        rows = self._forward(batch, choose_layers("top", self.num_layers), batch.lengths - 1)
+        rows = self._forward(batch, choose_layers("top", self.num_layers), skip_last=True)
         padded = pad_rows(rows[:, 0], batch.mask)
         dim = padded.shape[2] // 2
         return padded[:, :-1, :dim], padded[:, 1:, dim:]
@@ -238,16 +238,16 @@ class CpuRuntime(Runtime):
         """Return the context-free vectors (U, D) of a batch's distinct tokens; no state is used or changed."""
         return self._prepare().words.encode(batch)
 
-    def _forward(self, batch: CharBatch, choice: LayerChoice, num_read: Ids | None) -> Array:
+    def _forward(self, batch: CharBatch, choice: LayerChoice, *, skip_last: bool) -> Array:
         if self._library is not None:
             self._library.wake_helper()  # so that it is awake when there is work for it
         prepared = self._prepare()
         words, encoder = prepared.words.encode(batch), prepared.encoder
         if self._carried is None:
-            return encoder.forward(words, batch, choice.matrix, num_read)
+            return encoder.forward(words, batch, choice.matrix, skip_last=skip_last)
 
         def advance(state: LstmState) -> tuple[Array, LstmState]:
-            return encoder.forward_from(state, words, batch, choice.matrix, num_read)
+            return encoder.forward_from(state, words, batch, choice.matrix, skip_last=skip_last)
 
         return self._carried.advance(len(batch.order), advance)
 
