@@ -34,7 +34,6 @@ class StatusBar:
 
     def __init__(self, total: float | None = None, *, shown: bool = True) -> None:
         self._total, self._shown, self._status = total, shown, "starting"
-        self._started = time.monotonic()
         self._bar: Progress | None = None
         self._stopped = threading.Event()
         self._log: threading.Thread | None = None

@@ -164,33 +164,33 @@ def serve() -> None:
         try:
             while True:
                 calls.put(pickle.load(sys.stdin.buffer))
-        except EOFError:  # the calling process has ended; nobody needs the results
-            pass
-        except Exception:
+        except Exception:  # an EOFError if the calling process has ended
             traceback.print_exc()
         os._exit(1)
 
     threading.Thread(target=receive, daemon=True).start()
     while True:
         function, arguments = calls.get()
-        result: Any = None
-        error: Exception | None = None
+        outcome: tuple[Any, Exception | None]
         try:
-            result = function(*arguments)
-        except (ElmoError, OSError) as raised:
-            error = raised
+            outcome = function(*arguments), None
+        except (ElmoError, OSError) as error:
+            outcome = None, error
         except Exception:
-            error = RuntimeError(f"a worker process failed:\n{traceback.format_exc()}")
-        pickle.dump((result, error), results, pickle.HIGHEST_PROTOCOL)
+            outcome = None, RuntimeError(f"a worker process failed:\n{traceback.format_exc()}")
+        pickle.dump(outcome, results, pickle.HIGHEST_PROTOCOL)
         results.flush()
 
 
 @contextmanager
-def connect_to_ray(address: str | None) -> Iterator["RayCluster"]:
-    """Yield the Ray cluster at `address`, or a cluster that is started on this machine; InputError if there is none."""
+def connect_to_ray(address: str | None) -> Iterator[Any]:
+    """Yield the module ray, connected to a cluster; InputError if there is none at `address` or on this machine.
+
+    None stands for a cluster that is started on this machine.
+    """
     ray = require("ray", "ray", "The engine ray")
     if ray.is_initialized():  # the caller is connected already
-        yield RayCluster(ray)
+        yield ray
         return
     try:
         if match := re.fullmatch(r"(?:ray://)?([^:/]+):(\d+)", address or ""):  # `ray.init` can block for minutes
@@ -200,58 +200,44 @@ def connect_to_ray(address: str | None) -> Iterator["RayCluster"]:
         place = "No Ray cluster could be started here" if address is None else f"No Ray cluster answers at {address!r}"
         raise InputError(f"{place} ({first_line(error)}); start one with: ray start --head") from error
     try:
-        yield RayCluster(ray)
+        yield ray
     finally:
         ray.shutdown()
 
 
-class RayCluster:
-    """A Ray cluster. All its machines must see the files of a call under the same names.
+def run_on_ray(
+    ray: Any, calls: Iterable[Call], *, num_workers: int, num_cpus: int, num_gpus: int
+) -> Generator[Any, None, None]:
+    """Yield the results of calls on a Ray cluster in order of completion; each worker has one call at a time.
 
-    Ray restarts a worker that dies, elsewhere if necessary, and repeats its call.
+    Ray restarts a worker that dies, elsewhere if necessary, and repeats its call. All machines must see the files
+    of a call under the same names.
     """
-
-    def __init__(self, ray: Any) -> None:
-        """`ray` is the module, connected to the cluster."""
-        self._ray = ray
-
-    def count(self, resource: str) -> int:
-        """Return how many units of a resource, such as CPU or GPU, the cluster has."""
-        return int(self._ray.cluster_resources().get(resource, 1))
-
-    def run(
-        self, calls: Iterable[Call], *, num_workers: int, num_cpus: int, num_gpus: int = 0
-    ) -> Generator[Any, None, None]:
-        """Yield the results in order of completion; each worker has one call at a time."""
-        actor_type = self._ray.remote(_RayWorker).options(
-            max_restarts=-1, max_task_retries=_ATTEMPTS, num_cpus=num_cpus, num_gpus=num_gpus
-        )
-        waiting = iter(calls)
-        actors = [actor_type.remote() for _ in range(num_workers)]
-        pool = self._ray.util.ActorPool(actors)
-        try:
-            while True:
-                while pool.has_free() and (call := next(waiting, None)) is not None:
-                    pool.submit(lambda actor, call: actor.work.remote(call), call)
-                if not pool.has_next():
-                    return
-                yield self._next_result(pool)
-        finally:
-            for actor in actors:
-                self._ray.kill(actor)
-
-    def _next_result(self, pool: Any) -> Any:
-        try:
-            return pool.get_next_unordered()
-        except self._ray.exceptions.RayTaskError as error:
-            if isinstance(error.cause, ElmoError | OSError):
-                raise error.cause from error
-            raise
-        except self._ray.exceptions.RayActorError as error:
-            raise ElmoError(
-                f"A Ray worker died and could not be replaced ({first_line(error)}); the finished parts are kept, so "
-                "run the same command again."
-            ) from error
+    actor_type = ray.remote(_RayWorker).options(
+        max_restarts=-1, max_task_retries=_ATTEMPTS, num_cpus=num_cpus, num_gpus=num_gpus
+    )
+    waiting = iter(calls)
+    actors = [actor_type.remote() for _ in range(num_workers)]
+    pool = ray.util.ActorPool(actors)
+    try:
+        while True:
+            while pool.has_free() and (call := next(waiting, None)) is not None:
+                pool.submit(lambda actor, call: actor.work.remote(call), call)
+            if not pool.has_next():
+                return
+            yield pool.get_next_unordered()
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, ElmoError | OSError):
+            raise error.cause from error
+        raise
+    except ray.exceptions.RayActorError as error:
+        raise ElmoError(
+            f"A Ray worker died and could not be replaced ({first_line(error)}); the finished parts are kept, so run "
+            "the same command again."
+        ) from error
+    finally:
+        for actor in actors:
+            ray.kill(actor)
 
 
 class _RayWorker:

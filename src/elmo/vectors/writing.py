@@ -22,7 +22,7 @@ from elmo.errors import InputError
 from elmo.files.durable import sync
 from elmo.files.sources import BrokenRow
 from elmo.files.work_folder import record_file
-from elmo.files.workers import Call, Workers, connect_to_ray, count_cores
+from elmo.files.workers import Call, Workers, connect_to_ray, count_cores, run_on_ray
 from elmo.inference.context import Span
 from elmo.kernels.int8 import quantize_rows
 from elmo.model import Elmo
@@ -73,11 +73,14 @@ def open_workers(
         num_workers, num_threads = share_threads(num_workers, num_threads, on_cpu=on_cpu)
         yield None if num_workers == 1 else Workers(num_workers).run, num_threads
         return
-    with connect_to_ray(address) as cluster:
-        num_workers = cluster.count("GPU") if num_workers is None and not on_cpu else num_workers
-        num_cores, num_gpus = cluster.count("CPU"), 0 if on_cpu else 1
+    with connect_to_ray(address) as ray:
+        resources = ray.cluster_resources()
+        if num_workers is None and not on_cpu:
+            num_workers = int(resources.get("GPU", 1))
+        num_cores = int(resources.get("CPU", 1))
         num_workers, num_threads = share_threads(num_workers, num_threads, num_cores=num_cores, on_cpu=on_cpu)
-        run = partial(cluster.run, num_workers=num_workers, num_cpus=num_threads, num_gpus=num_gpus)
+        num_gpus = 0 if on_cpu else 1
+        run = partial(run_on_ray, ray, num_workers=num_workers, num_cpus=num_threads, num_gpus=num_gpus)
         yield run, num_threads
 
 
