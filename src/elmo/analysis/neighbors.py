@@ -29,7 +29,6 @@ from elmo.analysis.segmentation import Cohesion, is_function_word, measure_cohes
 from elmo.errors import InputError
 from elmo.inference.context import normalize
 from elmo.model import Elmo
-from elmo.text.sentence_input import Sentence, WordIndex
 
 Match: TypeAlias = Literal["any", "same", "other"]
 _SENTENCES_AT_ONCE = 256
@@ -67,17 +66,16 @@ class Neighbors:
 
 def find_neighbors(
     model: Elmo,
-    sentence: Sentence,
+    sentence: str | Occurrence,
     corpus: Corpus,
     *,
-    index: WordIndex | None = None,
     layers: Sequence[str | int] | None = None,
     words: Match = "any",
     top_k: int = 10,
     reading: TextSettings | None = None,
     show_progress_bar: bool = False,
 ) -> Neighbors:
-    """Find the nearest occurrences to the word that is [marked] in the sentence or has the `index`.
+    """Find the nearest occurrences to the word that is [marked] in the sentence.
 
     `layers` are numbers, "top", "average" or "meaning"; `words` is "same" for occurrences of the word itself, "other"
     for other words, "any" for both. Identical sentences are returned once, and the query's own sentence never.
@@ -93,7 +91,7 @@ def find_neighbors(
         reading = settings_for(model, reading)
         on_spaces, keys = reading.split_on_spaces, choose_layers(layers, model)
     keys = tuple(key for key in keys if key != 0)
-    query = read_query(sentence, index, tokenization=model.tokenization, on_spaces=on_spaces)
+    query = read_query(sentence, tokenization=model.tokenization, on_spaces=on_spaces)
     is_phrase = len(query.words) > 1
     is_run = is_phrase and model.tokenization.reads_characters  # a run of characters
     if words != "any" and is_phrase and not is_run:

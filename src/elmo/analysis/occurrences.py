@@ -3,7 +3,6 @@
 Text is read as in `elmo prepare`: plain text, JSON lines or Parquet, compressed or not.
 """
 
-import itertools
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from elmo.corpus.text import cut_parts, cut_sentences
 from elmo.errors import InputError
 from elmo.files.sources import STDIN, Source, find_sources
 from elmo.progress import progress_bar
-from elmo.text.sentence_input import Sentence, WordIndex, find_marks, read_target
+from elmo.text.sentence_input import describe_value, find_marks, read_marked
 from elmo.text.units import Tokenization
 
 if TYPE_CHECKING:
@@ -131,32 +130,19 @@ def join_words(words: Sequence[str], source: str, number: int) -> CorpusSentence
 
 
 def read_query(
-    sentence: Sentence | Occurrence,
-    index: WordIndex | None = None,
-    *,
-    tokenization: Tokenization | None = None,
-    on_spaces: bool = False,
+    sentence: str | Occurrence, *, tokenization: Tokenization | None = None, on_spaces: bool = False
 ) -> Occurrence:
-    """Return the occurrence of the word that is [marked] or has the index; InputError if there is no such word.
+    """Return the occurrence of the word that is [marked]; InputError if there is no such word.
 
     An occurrence is returned unchanged. `tokenization` is the model's.
     """
     if isinstance(sentence, Occurrence):
         return sentence
-    tokenizer = (tokenization or Tokenization()).tokenizer(on_spaces=on_spaces)
-    words, (start, end) = read_target(sentence, index, tokenizer, name="index")
-    if isinstance(sentence, str):
-        text = sentence
-        if index is None:
-            (mark,) = find_marks(sentence)
-            text = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]
-    elif tokenization is None or not tokenization.reads_characters or on_spaces:
-        text = " ".join(words)
-    else:  # split the words into letters, as the corpus is split
-        letters = [[letter.text for letter in tokenizer(word)] or [word] for word in words]
-        start, end = sum(map(len, letters[:start])), sum(map(len, letters[:end]))
-        words = [*itertools.chain(*letters)]
-        text = tokenization.join(words)
+    if not isinstance(sentence, str):
+        raise InputError(f"The sentence is {describe_value(sentence)}; give a string with one [marked] word.")
+    words, (start, end) = read_marked(sentence, (tokenization or Tokenization()).tokenizer(on_spaces=on_spaces))
+    (mark,) = find_marks(sentence)
+    text = sentence[: mark.start()] + mark[0][1:-1] + sentence[mark.end() :]
     return Occurrence(place_words(words, text, QUERY_SOURCE, 0), start, end)
 
 

@@ -52,9 +52,7 @@ class SimilarityMap:
     cosines: Array
 
 
-def compare_words(
-    model: Elmo, words: Sequence[Sentence | Occurrence], *, layers: Layers | None = None
-) -> WordSimilarities:
+def compare_words(model: Elmo, words: Sequence[str | Occurrence], *, layers: Layers | None = None) -> WordSimilarities:
     """Compare a word in two or more sentences, each with one [marked] word or phrase (or an Occurrence).
 
     `layers` are those of Elmo.embed; by default "meaning", or "average" without a context layer. "all" compares the

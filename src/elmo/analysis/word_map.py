@@ -22,7 +22,6 @@ from elmo.extras import require
 from elmo.inference.context import normalize
 from elmo.language import translate
 from elmo.model import Elmo
-from elmo.text.sentence_input import Sentence
 from elmo.text.units import script_of
 
 _LONGEST_HAN_WORD = 3  # characters
@@ -66,7 +65,7 @@ class SenseMap:
 
 def map_senses(
     model: Elmo,
-    sentences: Sequence[Sentence | Occurrence],
+    sentences: Sequence[str | Occurrence],
     *,
     layers: Sequence[str | int] | None = None,
     num_senses: int | None = None,
