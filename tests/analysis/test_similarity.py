@@ -41,7 +41,7 @@ def test_a_query_keeps_its_text_as_it_was_typed():
     [
         (["one [word]"], "One sentence was given"),
         (["a [b]", "no mark"], "The sentence 'no mark' has 0 marked words"),
-        (["a [b]", ["a", "list"]], "index is missing"),
+        (["a [b]", ["a", "list"]], "of type list; give a string with one"),
     ],
 )
 def test_mistakes(model, words, message):
