@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -55,22 +55,22 @@ def embed_layers(
     for row, occurrence in enumerate(occurrences):
         by_sentence.setdefault(tuple(occurrence.sentence.words), []).append(row)
     vectors = {key: np.zeros((len(occurrences), *model.word_shape(key)), dtype=np.float32) for key in keys}
-    layer_keys: list[LayerKey] = [key for key in keys if key != "meaning"]
-    groups: dict[LayerKey | Literal["all"], list[LayerKey]] = {"meaning": ["meaning"]} if "meaning" in keys else {}
-    if layer_keys:
-        groups[layer_keys[0] if len(layer_keys) == 1 else "all"] = layer_keys
+    layer_keys = [key for key in keys if key != "meaning"]
+    choices: list[Any] = ["all"] if len(layer_keys) > 1 else [*layer_keys]
+    if "meaning" in keys:
+        choices.append("meaning")
     with progress_bar(unit="sentences", num_bytes=None, shown=show_progress_bar) as advance:
         remaining = iter(by_sentence.items())
         while window := list(itertools.islice(remaining, _SENTENCES_AT_ONCE)):
             spans = [[(occurrences[row].start, occurrences[row].end) for row in rows] for _, rows in window]
-            for group, group_keys in groups.items():
-                arrays = model.embed_spans([words for words, _ in window], spans, layers=group)
+            for choice in choices:
+                arrays = model.embed_spans([words for words, _ in window], spans, layers=choice)
                 for (_, rows), array in zip(window, arrays, strict=True):
-                    for key in group_keys:
-                        if group != "all":
-                            vectors[key][rows] = array
-                        else:
-                            vectors[key][rows] = array.mean(axis=1) if key == "average" else array[:, int(key)]
+                    if choice != "all":
+                        vectors[choice][rows] = array
+                        continue
+                    for key in layer_keys:
+                        vectors[key][rows] = array.mean(axis=1) if key == "average" else array[:, key]
             advance(0, len(window))
     return vectors
 
