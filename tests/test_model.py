@@ -114,8 +114,11 @@ def test_tokenize_gives_words_and_offsets(tiny_model):
     assert all(text[word.start : word.end] == word.text for word in words)
     assert tiny_model.tokenize([text, "go"]) == [words, tiny_model.tokenize("go")]
     assert tiny_model.tokenize([]) == []
-    with refused("text is 5; give a string or a list of strings."):
+    assert tiny_model.tokenize(np.array([text])) == tiny_model.tokenize(text for text in [text]) == [words]
+    with refused("The sentences are 5 of type int"):
         tiny_model.tokenize(5)
+    with refused("Sentence 1 is ['go'] of type list; tokenize takes strings."):
+        tiny_model.tokenize([text, ["go"]])
 
 
 def test_vectors_do_not_depend_on_the_batch(any_model):

@@ -59,8 +59,10 @@ def test_a_wrong_sentence_is_named_by_its_place_in_the_whole_stream(tiny_model):
 
 
 def test_wrong_arguments_are_refused_at_the_call_and_not_at_the_first_array(tiny_model):
-    for wrong in ("one sentence", 5):
-        with refused("embed_iter takes an iterable of sentences"):
+    with refused("embed_iter takes an iterable of sentences"):
+        tiny_model.embed_iter("one sentence")
+    for wrong in (5, np.array("one sentence"), {"one": "sentence"}):
+        with refused("The sentences are"):
             tiny_model.embed_iter(wrong)
     with refused("read_ahead is 0"):
         tiny_model.embed_iter([], read_ahead=0)

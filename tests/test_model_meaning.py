@@ -137,6 +137,39 @@ def test_similarity_of_sentences_lists_and_vectors(tiny_model, fused_model):
         tiny_model.similarity("a", ["b"])
 
 
+def test_similarity_accepts_any_iterable_of_sentences_or_vectors(tiny_model):
+    texts = ["a [b]", "[c] d"]
+    matrix = tiny_model.similarity(texts)
+    np.testing.assert_array_equal(tiny_model.similarity(text for text in texts), matrix)
+    vectors = tiny_model.encode(["a b", "c d"])
+    np.testing.assert_array_equal(tiny_model.similarity(vectors.tolist()), tiny_model.similarity(vectors))
+
+
+@pytest.mark.parametrize("values", [None, 5, {"a": 1}, b"ab"])
+def test_similarity_refuses_what_is_neither_sentences_nor_vectors(tiny_model, values):
+    with refused("The sentences are"):
+        tiny_model.similarity(values)
+
+
+def test_similarity_refuses_vectors_that_do_not_fit(tiny_model):
+    words = tiny_model.embed(["a b", "c"])
+    with refused("similarity takes strings, or one vector per row"):
+        tiny_model.similarity(words)
+    with refused("The vectors have 12 and 5 dimensions"):
+        tiny_model.similarity(words[0], np.zeros((2, 5)))
+
+
+def test_vectors_of_words_without_sentences_need_strings(tiny_model):
+    np.testing.assert_array_equal(tiny_model.word_vectors("Don't"), tiny_model.word_vectors(["Don", "'t"]))
+    with refused("The sentence has None at word 1"):
+        tiny_model.word_vectors(["a", None])
+
+
+def test_each_sentence_needs_its_own_list_of_spans(tiny_model):
+    with refused("There are 2 sentences, but 1 lists of spans"):
+        tiny_model.embed_spans(["a b", "c"], [[(0, 1)]])
+
+
 def test_a_sentence_without_a_mark_or_index_is_refused(tiny_model):
     with pytest.raises(InputError, match="^The sentence 'no mark' has 0 marked words"):
         tiny_model.similarity("[a]", "no mark")
@@ -145,7 +178,7 @@ def test_a_sentence_without_a_mark_or_index_is_refused(tiny_model):
 
 
 def test_similarity_needs_one_vector_a_word(tiny_model):
-    for sentences in (("[a]", "[b]"), (["[a]"], ["[b]"])):
+    for sentences in (("[a]", "[b]"), (["[a]"], ["[b]"]), ("a", "b")):
         with refused("similarity compares two vectors"):
             tiny_model.similarity(*sentences, layers="all")
 

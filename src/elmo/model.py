@@ -33,7 +33,9 @@ from elmo.text.sentence_input import (
     Tokenizer,
     WordIndex,
     check_batch_size,
+    describe_value,
     find_marks,
+    iterate_sentences,
     read_sentence,
     read_sentences,
     read_span,
@@ -243,9 +245,11 @@ class Elmo:
         tokenizer = self._tokenizer(split_on_spaces)
         if isinstance(text, str):
             return tokenizer(text)
-        if not isinstance(text, Sequence) or not all(isinstance(sentence, str) for sentence in text):
-            raise InputError(f"text is {text!r:.60}; give a string or a list of strings.")
-        return [tokenizer(sentence) for sentence in text]
+        texts = list(iterate_sentences(text))
+        for position, sentence in enumerate(texts):
+            if not isinstance(sentence, str):
+                raise InputError(f"Sentence {position} is {describe_value(sentence)}; tokenize takes strings.")
+        return [tokenizer(sentence) for sentence in texts]
 
     @overload
     def embed(  # type: ignore[overload-overlap]  # a str is an iterable of strings too; the first match wins
@@ -300,11 +304,11 @@ class Elmo:
         long (but with state="carry" always `read_ahead`, which are the rows of one batch).
         """
         choice = self._embedder.choose(layers)
-        if isinstance(sentences, str) or not isinstance(sentences, Iterable):
+        if isinstance(sentences, str):
             raise InputError("embed_iter takes an iterable of sentences; for one sentence use embed.")
         check_batch_size(read_ahead, "read_ahead")
-        tokenizer = self._tokenizer(split_on_spaces)
-        words = (read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences))
+        texts, tokenizer = iterate_sentences(sentences), self._tokenizer(split_on_spaces)
+        words = (read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(texts))
         most_words = sys.maxsize if self._runtime.carries_state else WORDS_READ_AHEAD
         return (
             array
@@ -346,7 +350,7 @@ class Elmo:
 
     def word_vectors(self, words: Sequence[str]) -> Array:
         """Return the context-free vectors (n, D) of words: layer 0, which both directions share."""
-        return self._embedder.word_vectors(words)
+        return self._embedder.word_vectors(read_sentence(words, self._tokenizer(False)))
 
     @overload
     def context_vectors(  # type: ignore[overload-overlap]
@@ -393,6 +397,10 @@ class Elmo:
         is_list = bool(spans) and all(_is_list_of_spans(span) for span in spans)
         is_list = is_list or (not spans and not isinstance(sentence, str) and not len(sentence))
         sentences: Sequence[Any] = sentence if is_list else [sentence]
+        if is_list and len(sentences) != len(spans):
+            raise InputError(
+                f"There are {len(sentences)} sentences, but {len(spans)} lists of spans; give one for each."
+            )
         words = [read_sentence(sentence, tokenizer, position=number) for number, sentence in enumerate(sentences)]
         checked = [
             [read_span(span, len(sentence)) for span in spans_of_sentence]
@@ -430,28 +438,32 @@ class Elmo:
             return float(cosine(*self._vectors_of([a, b], layers, split_on_spaces)))
         if isinstance(a, str) or isinstance(b, str):
             raise InputError("similarity compares two strings, two lists or two arrays; they must be of the same kind.")
-        first, second = (
-            self._vectors_of(values, layers, split_on_spaces)  # type: ignore[arg-type]
-            if _is_text(values)
-            else np.atleast_2d(np.asarray(values, dtype=np.float32))
-            for values in (a, a if b is None else b)
-        )
+        first = self._vectors_of(a, layers, split_on_spaces)
+        second = first if b is None else self._vectors_of(b, layers, split_on_spaces)
+        if first.shape[1] != second.shape[1]:
+            raise InputError(
+                f"The vectors have {first.shape[1]} and {second.shape[1]} dimensions; compare vectors of one method "
+                "and its layers."
+            )
         cosines: Array = normalize(first) @ normalize(second).T
         return cosines
 
-    def _vectors_of(self, sentences: Iterable[str], layers: Layers | None, split_on_spaces: bool) -> Array:
-        """Return the vectors of the marked words, or of the whole sentences if no word is marked."""
-        texts = list(sentences)
-        if not any(map(_is_marked, texts)):
-            words, _ = self._read(texts, split_on_spaces)
-            return self._embedder.encode(words, "auto", layers)
-        tokenizer = self._tokenizer(split_on_spaces)
-        targets = [read_target(text, None, tokenizer, name="index") for text in texts]
+    def _vectors_of(self, values: Any, layers: Layers | None, split_on_spaces: bool) -> Array:
+        """Return the vectors of the marked words, of the sentences if no word is marked, or the given vectors."""
+        values = values if hasattr(values, "dtype") else list(iterate_sentences(values))
+        if not _is_text(values):
+            return _read_vectors(values)
+        texts = list(iterate_sentences(values))
         choice = self._embedder.choose("auto" if layers is None else layers)
         if choice.layout == "all":
             raise InputError(
                 "similarity compares two vectors; choose 'meaning', 'average', 'top', 'concat' or one layer."
             )
+        if not any(map(_is_marked, texts)):
+            words, _ = self._read(texts, split_on_spaces)
+            return self._embedder.encode(words, "auto", layers)
+        tokenizer = self._tokenizer(split_on_spaces)
+        targets = [read_target(text, None, tokenizer, name="index") for text in texts]
         words = [words for words, _ in targets]
         self._scripts.check(words)
         arrays = self._embedder.embed_spans(words, [[span] for _, span in targets], choice)
@@ -586,10 +598,25 @@ def _cut_windows(sentences: Iterable[list[str]], num_sentences: int, num_words: 
 
 
 def _is_text(values: Any) -> bool:
-    """Return whether the values are sentences rather than vectors."""
+    """Return whether an array or a list holds sentences rather than vectors."""
     if hasattr(values, "dtype"):
         return getattr(values.dtype, "kind", "f") in "OSU"
-    return not (isinstance(values, Sequence) and len(values) and hasattr(values[0], "dtype"))
+    first = np.asarray(values[:1])
+    return not first.size or first.dtype.kind in "OSU"
+
+
+def _read_vectors(values: Any) -> Array:
+    """Return vectors as an array (N, S); a single vector is one row."""
+    try:
+        vectors = np.atleast_2d(np.asarray(values, dtype=np.float32))
+    except (TypeError, ValueError):
+        vectors = np.zeros((0, 0, 0), np.float32)
+    if vectors.ndim != 2:
+        raise InputError(
+            "similarity takes strings, or one vector per row, as an array (N, dimensions) or a list of vectors of "
+            "equal length."
+        )
+    return vectors
 
 
 def _is_marked(text: object) -> bool:

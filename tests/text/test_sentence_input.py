@@ -47,6 +47,13 @@ def test_input_other_than_a_list_of_sentences_is_an_error(sentences, came):
         read_sentences(sentences, tokenize)
 
 
+def test_a_table_is_refused_because_it_would_yield_its_column_names():
+    pandas = pytest.importorskip("pandas")
+    with refused("The sentences are text 0 a b of type DataFrame"):
+        read_sentences(pandas.DataFrame({"text": ["a b"]}), tokenize)
+    assert read_sentences(pandas.Series(["a b"]), tokenize) == [["a", "b"]]
+
+
 def test_an_empty_list_has_no_sentences():
     assert read_sentences([], tokenize) == []
 

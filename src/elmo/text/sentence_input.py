@@ -27,10 +27,17 @@ def read_sentence(sentence: Sentence, tokenizer: Tokenizer, *, position: int | N
 
 def read_sentences(sentences: Iterable[Sentence], tokenizer: Tokenizer) -> list[list[str]]:
     """Return the words of each sentence; strings and lists of words may be mixed."""
+    texts = enumerate(iterate_sentences(sentences))
+    return [read_sentence(sentence, tokenizer, position=position) for position, sentence in texts]
+
+
+def iterate_sentences(sentences: Any) -> Iterable[Any]:
+    """Return sentences to iterate over; InputError for a single one, and for tables, which yield column names."""
     sentences = as_plain(sentences)
-    if isinstance(sentences, str | bytes | Mapping) or not isinstance(sentences, Iterable):
+    is_table = isinstance(sentences, Mapping) or hasattr(sentences, "columns")
+    if isinstance(sentences, str | bytes) or is_table or not isinstance(sentences, Iterable):
         raise InputError(f"The sentences are {describe_value(sentences)}; give a string or a list of sentences.")
-    return [read_sentence(sentence, tokenizer, position=position) for position, sentence in enumerate(sentences)]
+    return sentences
 
 
 def warn_of_single_words(sentences: object, *, stacklevel: int) -> None:
@@ -45,9 +52,9 @@ def warn_of_single_words(sentences: object, *, stacklevel: int) -> None:
         )
 
 
-def check_batch_size(batch_size: object, name: str = "batch_size") -> None:
+def check_batch_size(batch_size: Any, name: str = "batch_size") -> None:
     """Raise InputError if a batch size is not a positive whole number."""
-    if not isinstance(batch_size, int) or isinstance(batch_size, bool) or batch_size < 1:
+    if not hasattr(batch_size, "__index__") or isinstance(batch_size, bool) or batch_size < 1:
         raise InputError(f"{name} is {batch_size!r}; it must be a whole number of sentences, 1 or more.")
 
 
@@ -65,7 +72,7 @@ def check_words(words: Sequence[object], where: str) -> None:
 
 def describe_value(value: object) -> str:
     """Return a value and its type, for error messages."""
-    return "None" if value is None else f"{value!r:.60} of type {type(value).__name__}"
+    return "None" if value is None else f"{' '.join(repr(value).split()):.60} of type {type(value).__name__}"
 
 
 WordIndex: TypeAlias = int | tuple[int, int]  # one word, or the half-open range of a phrase
