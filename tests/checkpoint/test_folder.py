@@ -116,7 +116,7 @@ def test_a_truncated_weights_file_is_explained(saved):
 
 def test_unknown_formats_and_versions_are_rejected(saved):
     change_config(saved, version=99)
-    with pytest.raises(CheckpointError, match="version 99; this program reads 'modern-elmo', version 4, so use"):
+    with pytest.raises(CheckpointError, match="version 99; this program reads 'modern-elmo', versions 1 to 4, so use"):
         Elmo.from_pretrained(saved)
     change_config(saved, format="bert")
     with pytest.raises(CheckpointError, match="has the format 'bert'"):

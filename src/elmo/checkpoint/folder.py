@@ -2,7 +2,8 @@
 
 The lists are vocabulary.txt, word_counts.txt, characters.txt, aliases.txt (a pair of tokens per line) and
 context.txt. The settings of a component (see components.py) are in config.json, its arrays in a safetensors file.
-config.json records the hash of every other file, so a folder that mixes files of different saves is rejected.
+config.json records the hash of every other file, so a folder that mixes files of different saves is rejected. Folders
+of versions 1 to 3 (modern-elmo 0.2) have no hashes of their lists.
 """
 
 import hashlib
@@ -29,6 +30,7 @@ COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE = "word_counts.txt", "aliases.txt"
 _LISTS = (VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE)
 FILES = (CONFIG_FILE, WEIGHTS_FILE, *_LISTS, "context.safetensors", "sentence.safetensors")
 FORMAT_NAME, FORMAT_VERSION = "modern-elmo", 4
+_HASHED_LISTS_VERSION = 4
 _FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 
 
@@ -41,11 +43,14 @@ def read_folder(folder: Path) -> Checkpoint:
     """Open a model folder; the weights are memory-mapped."""
     path = folder / CONFIG_FILE
     header = read_json(path)
-    if (header.get("format"), header.get("version")) != (FORMAT_NAME, FORMAT_VERSION):
+    version = header.get("version")
+    if header.get("format") != FORMAT_NAME or version not in range(1, FORMAT_VERSION + 1):
         raise CheckpointError(
-            f"{path} has the format {header.get('format')!r}, version {header.get('version')!r}; this program reads "
-            f"{FORMAT_NAME!r}, version {FORMAT_VERSION}, so use the version of modern-elmo that wrote it."
+            f"{path} has the format {header.get('format')!r}, version {version!r}; this program reads {FORMAT_NAME!r}, "
+            f"versions 1 to {FORMAT_VERSION}, so use the version of modern-elmo that wrote it."
         )
+    if version < _HASHED_LISTS_VERSION:
+        header["lists"] = {name: None for name in _LISTS if (folder / name).is_file()}
     weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
     try:
         lists = {name: _read_list(folder / name, sha256) for name, sha256 in header["lists"].items()}
@@ -146,7 +151,9 @@ def check_hashes(folder: Path, checkpoint: Checkpoint, weights_hash: str) -> Non
         return
     header = read_json(folder / CONFIG_FILE)
     hashes = [(WEIGHTS_FILE, weights_hash, header["content_hash"])]
-    for name, component in list_components(checkpoint).items():
+    # Components of version 2 have fewer settings, which are part of the hash.
+    components = list_components(checkpoint) if header["version"] == FORMAT_VERSION else {}
+    for name, component in components.items():
         hashes.append((f"{name}.safetensors", component.content_hash(), header[name]["content_hash"]))
     for file_name, actual, recorded in hashes:
         if actual != recorded:
@@ -162,10 +169,10 @@ def write_json(path: Path, value: object) -> None:
 
 
 def _read_list(path: Path, recorded_hash: object) -> tuple[str, ...]:
-    """Return the entries of a text file, one per line."""
+    """Return the entries of a text file, one per line; without a recorded hash, they are not checked."""
     content = read_file(path)
     sha256 = hashlib.sha256(content).hexdigest()
-    if sha256 != recorded_hash:
+    if recorded_hash not in (None, sha256):
         raise CheckpointError(
             f"{path} does not belong to the {CONFIG_FILE} next to it (its SHA-256 is {sha256}, but {recorded_hash} was "
             "recorded); save or copy the model again."

@@ -212,7 +212,9 @@ def _read_record(folder: Path) -> RunRecord:
     try:
         return parse(RunRecord, record, str(path))
     except ConfigError as error:
-        raise CheckpointError(f"{str(error).rstrip('.')}; copy the run again, or start a new one.") from error
+        raise CheckpointError(
+            f"{str(error).rstrip('.')}; start a new run, with --init {path.parent} to keep the weights."
+        ) from error
 
 
 def _open_run(

@@ -5,6 +5,7 @@
 
 import dataclasses
 import json
+import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -112,7 +113,11 @@ def read_task(folder: Path) -> tuple[TaskDescription, Vocabularies, dict[str, Te
     try:
         content = json.loads((folder / TASK_FILE).read_text(encoding="utf-8"))
         word_lists = json.loads((folder / WORDS_FILE).read_text(encoding="utf-8"))
-        weights = load_file(folder / WEIGHTS_FILE)
+        # modern-elmo 0.2 called the sequence encoder "between"
+        weights = {
+            re.sub(r"^encoder\.between\.", "encoder.sequence.", name): weight
+            for name, weight in load_file(folder / WEIGHTS_FILE).items()
+        }
         if content["format_version"] != FORMAT_VERSION:
             raise CheckpointError(
                 f"{folder} has format version {content['format_version']}, but this program reads version "
