@@ -17,13 +17,20 @@ def states():
     return layers * mask[..., None], mask
 
 
+def make(*, gamma, **settings):
+    mix = ScalarMix(3, weights=W, **settings)
+    with torch.no_grad():
+        mix.gamma.fill_(gamma)
+    return mix
+
+
 def softmax(values):
     return np.exp(values) / np.exp(values).sum()
 
 
 def test_the_mix_is_the_formula(states):
     layers, mask = states
-    mixed = ScalarMix(3, weights=W, gamma=0.7)(layers, mask)
+    mixed = make(gamma=0.7)(layers, mask)
     expected = 0.7 * sum(s * layer for s, layer in zip(softmax(np.array(W)), layers.numpy(), strict=True))
     np.testing.assert_allclose(mixed.detach(), expected, rtol=1e-5, atol=1e-6)
 
@@ -37,7 +44,9 @@ def test_a_new_mix_is_the_mean_of_the_layers(states):
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-3])
 def test_layer_norm_takes_one_mean_and_variance_a_layer_over_real_positions(states, epsilon):
     layers, mask = states
-    mixed = ScalarMix(3, weights=W, gamma=2.0, layer_norm=True, epsilon=epsilon)(layers, mask).detach()
+    mix = make(gamma=2.0, layer_norm=True)
+    mix.epsilon = epsilon
+    mixed = mix(layers, mask).detach()
     expected = np.zeros((2, 4, 6))
     for s, layer in zip(softmax(np.array(W)), layers.numpy().astype(np.float64), strict=True):
         real = layer[mask.numpy()]
@@ -60,7 +69,7 @@ def test_layer_norm_of_nothing_real_is_finite():
 
 
 def test_the_penalty_is_on_the_raw_weights_alone():
-    mix = ScalarMix(3, weights=W, gamma=5.0)
+    mix = make(gamma=5.0)
     penalty = mix.squared_norm()
     assert penalty.item() == pytest.approx(0.3**2 + 1.2**2 + 2.0**2)
     penalty.backward()
@@ -77,7 +86,7 @@ def test_weights_are_one_tensor_and_both_parameters_learn(states):
 
 
 def test_a_mix_that_does_not_learn_has_no_gradient(states):
-    mix = ScalarMix(3, weights=W, gamma=0.5, learned=False)
+    mix = make(gamma=0.5, learned=False)
     assert not any(parameter.requires_grad for parameter in mix.parameters())
     assert not mix(*states).requires_grad
     assert set(mix.state_dict()) == {"weights", "gamma"}

@@ -23,11 +23,11 @@ from elmo.device import ModuleRuntime
 from elmo.errors import CheckpointError, InputError
 from elmo.files.durable import atomic_write
 from elmo.layer import LayerMixes
-from elmo.nn.batch import Boundaries, pad_sentences, unpad_sentences
+from elmo.nn.batch import pad_sentences, unpad_sentences
 from elmo.nn.build import load_bilm
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.readers.reader import Lines
-from elmo.text.batch import Indexer
+from elmo.text.batch import BEGIN_ROW, END_ROW, Indexer
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.sentence_input import as_plain, check_batch_size
 
@@ -86,7 +86,7 @@ class Elmo(nn.Module):
                 f"{weight_file} is a word-level model and takes no character ids; use Elmo.from_pretrained."
             )
         self._config = config
-        self._boundaries = Boundaries.of(checkpoint.indexer())
+        self._boundaries = checkpoint.indexer().look_up([BEGIN_ROW, END_ROW])
         self._keep_sentence_boundaries = keep_sentence_boundaries
         mix_weights = None if scalar_mix_parameters is None else list(as_plain(scalar_mix_parameters))
         self.mixes = LayerMixes(

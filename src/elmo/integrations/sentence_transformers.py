@@ -12,7 +12,8 @@ from elmo.errors import InputError
 from elmo.integrations import ModelSource, missing_package, save_model
 from elmo.layer import ElmoLayer
 from elmo.model import Elmo
-from elmo.nn.batch import Boundaries, pad_sentences, unpad_sentences
+from elmo.nn.batch import pad_sentences, unpad_sentences
+from elmo.text.batch import BEGIN_ROW, END_ROW
 
 try:
     from sentence_transformers.base.modules import Module
@@ -37,7 +38,7 @@ class ElmoModule(Module):
         self.layer = ElmoLayer(self.model, dropout=dropout, tune_bilm=tune_bilm)
         self.tokenizer = self.model.tokenize
         self._indexer = self.model.checkpoint().indexer()
-        self._boundaries = Boundaries.of(self._indexer)
+        self._boundaries = self._indexer.look_up([BEGIN_ROW, END_ROW])
 
     def preprocess(self, inputs: Sequence[Any], prompt: str | None = None, **_: Any) -> dict[str, Tensor]:
         """Return the ids of texts, or of lists of words."""

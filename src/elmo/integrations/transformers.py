@@ -22,10 +22,10 @@ from elmo.device import ModuleRuntime
 from elmo.errors import ConfigError, InputError
 from elmo.integrations import missing_package, save_model
 from elmo.model import Elmo
-from elmo.nn.batch import Boundaries, pad_sentences, run_bilm, unpad_sentences
+from elmo.nn.batch import pad_sentences, run_bilm, unpad_sentences
 from elmo.nn.build import build_bilm, to_tensors, weights_of
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.text.batch import Indexer
+from elmo.text.batch import BEGIN_ROW, END_ROW, Indexer, TokenIds
 from elmo.text.characters import Utf8Alphabet
 from elmo.text.sentence_input import as_plain
 from elmo.text.tokenize import Word
@@ -140,10 +140,10 @@ class ElmoModel(ElmoPreTrainedModel):
         """Load the weights of a checkpoint, and keep its word lists and components for `save_pretrained`."""
         names = self.bilm.state_dict().keys()
         self.bilm.load_state_dict(to_tensors({name: checkpoint.weights[name] for name in names}))
-        boundaries = Boundaries.of(checkpoint.indexer())
-        for name, ids in (("characters", boundaries.characters), ("words", boundaries.words)):
+        boundaries = checkpoint.indexer().look_up([BEGIN_ROW, END_ROW])
+        for name, ids in boundaries._asdict().items():
             if ids is not None:
-                getattr(self, f"boundary_{name}").copy_(ids)
+                getattr(self, f"boundary_{name}").copy_(torch.from_numpy(ids))
         self._checkpoint = checkpoint
 
     def to_elmo(self) -> Elmo:
@@ -167,7 +167,8 @@ class ElmoModel(ElmoPreTrainedModel):
         """Return the layers (B, T, 2D) for character ids (B, T, C) or word ids (B, T), without boundaries."""
         if attention_mask is None:
             attention_mask = input_ids.new_ones(input_ids.shape[:2])
-        boundaries = Boundaries(getattr(self, "boundary_characters", None), getattr(self, "boundary_words", None))
+        buffers = (getattr(self, f"boundary_{name}", None) for name in TokenIds._fields)
+        boundaries = TokenIds(*(None if buffer is None else buffer.cpu().numpy() for buffer in buffers))
         batch = unpad_sentences(boundaries, input_ids, attention_mask, word_input_ids)
         if self.config.tune_bilm and torch.is_grad_enabled():
             states, _ = run_bilm(self.bilm, batch)

@@ -1,7 +1,6 @@
-"""Batches of text for torch modules: a biLM over a batch, and padded ids as other libraries pass them."""
+"""Batches for torch modules: a biLM over a batch, and padded ids as other libraries pass them."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +30,7 @@ def encode_tokens(bilm: BiLM, ids: TokenIds) -> Tensor:
 
 
 def run_bilm(bilm: BiLM, batch: CharBatch, state: BiLMState | None = None) -> tuple[LayerStates, BiLMState]:
-    """Return all layers of a batch, boundaries included, and the state after it; it starts from `state` or zero."""
+    """Return all layers of a batch, boundaries included, and the state after it; start from `state` or from zero."""
     words = encode_tokens(bilm, batch.look_up(batch.keys))
     index = torch.from_numpy(batch.word_index).to(words.device)
     layers, end = bilm(words[index], torch.from_numpy(batch.lengths), state)
@@ -52,28 +51,11 @@ def _average(groups: WordGroups, rows: Tensor) -> Tensor:
     return sums / counts.view(-1, *[1] * (rows.ndim - 1)).to(rows.dtype)
 
 
-@dataclass(frozen=True)
-class Boundaries:
-    """The ids of the begin and the end of a sentence: of characters (2, C), of words (2,), or both."""
-
-    characters: Tensor | None
-    words: Tensor | None
-
-    @classmethod
-    def of(cls, indexer: Indexer) -> "Boundaries":
-        """Return those of what turns words into ids."""
-        alphabet, vocabulary = indexer.alphabet, indexer.vocabulary
-        return cls(
-            None if alphabet is None else torch.from_numpy(alphabet.boundaries()),
-            None if vocabulary is None else torch.from_numpy(vocabulary.boundaries()),
-        )
-
-
 def pad_sentences(indexer: Indexer, sentences: Sequence[Sequence[str]]) -> dict[str, Tensor]:
     """Return `input_ids` and `attention_mask` (B, T), words only, zero where padded.
 
-    `input_ids` are characters (B, T, C), or words (B, T) for a model that reads words only; a model that reads
-    both has its words in `word_input_ids`.
+    `input_ids` are character ids (B, T, C), or word ids (B, T) for a model without characters. If a model has both
+    inputs, its word ids are in `word_input_ids`.
     """
     batch = indexer.batch(sentences)
     mask, word_index = batch.mask[:, 2:], batch.word_index[:, 1:-1]
@@ -86,48 +68,37 @@ def pad_sentences(indexer: Indexer, sentences: Sequence[Sequence[str]]) -> dict[
     return {name: torch.from_numpy(array) for name, array in arrays.items()}
 
 
-class GivenIds:
-    """The ids of tokens that came without their spelling; a key is the bytes of a token's ids."""
-
-    def __init__(self, num_characters: int | None, *, has_words: bool) -> None:
-        """`num_characters`: ids of characters per token, before that of the word, if there are any."""
-        self._num_characters, self._has_words = num_characters, has_words
-
-    def make_keys(self, ids: npt.NDArray[np.int64]) -> list[Key]:
-        """Return a key for each row of ids (U, columns)."""
-        rows = np.ascontiguousarray(ids, dtype=np.int64)
-        content, size = rows.tobytes(), rows.shape[1] * rows.itemsize
-        return [content[start : start + size] for start in range(0, len(content), size)]
-
-    def look_up(self, keys: Sequence[Key]) -> TokenIds:
-        """Return the ids that the keys consist of."""
-        content = b"".join(key for key in keys if isinstance(key, bytes))
-        ids = np.frombuffer(content, dtype=np.int64).reshape(len(keys), -1)
-        characters = None
-        if self._num_characters is not None:
-            characters = ids[:, : self._num_characters].copy()
-        return TokenIds(characters, ids[:, -1].copy() if self._has_words else None)
-
-
 def unpad_sentences(
-    boundaries: Boundaries, input_ids: Tensor, attention_mask: Tensor, word_input_ids: Tensor | None = None
+    boundaries: TokenIds, input_ids: Tensor, attention_mask: Tensor, word_input_ids: Tensor | None = None
 ) -> CharBatch:
-    """Return the batch of padded sentences, each distinct token once; the inverse of pad_sentences."""
+    """Return the batch of padded sentences, each distinct token once; the inverse of pad_sentences.
+
+    `boundaries` are the ids of the begin and the end of a sentence. A key of the batch is the bytes of a token's ids.
+    """
     mask = attention_mask.cpu().numpy().astype(bool)
     num_sentences, num_steps = mask.shape
     lengths = mask.sum(axis=1)
     if not np.array_equal(mask, np.arange(num_steps) < lengths[:, None]):
         raise InputError("A sentence has padding before a word; pad sentences on the right, as the tokenizer does.")
     rows = _join_columns(ids.cpu().numpy()[mask] for ids in (input_ids, word_input_ids) if ids is not None)
-    ends = _join_columns(ids.cpu().numpy() for ids in (boundaries.characters, boundaries.words) if ids is not None)
+    ends = _join_columns(ids for ids in boundaries if ids is not None)
     distinct, inverse = np.unique(rows, axis=0, return_inverse=True) if len(rows) else (rows, np.zeros(0, dtype=int))
     word_index = np.full((num_sentences, num_steps + 2), BEGIN_ROW, dtype=np.int64)
     word_index[:, 1:-1][mask] = inverse.reshape(-1) + FIRST_WORD_ROW
     word_index[np.arange(num_sentences), lengths + 1] = END_ROW
-    num_characters = None if boundaries.characters is None else boundaries.characters.shape[1]
-    given = GivenIds(num_characters, has_words=boundaries.words is not None)
-    keys = given.make_keys(np.concatenate([ends, distinct]))
-    return CharBatch(keys, given.look_up, word_index, lengths.astype(np.int64) + 2, tuple(range(num_sentences)))
+
+    def look_up(keys: Sequence[Key]) -> TokenIds:
+        content = b"".join(key for key in keys if isinstance(key, bytes))
+        ids = np.frombuffer(content, dtype=np.int64).reshape(len(keys), -1)
+        characters = words = None
+        if boundaries.characters is not None:
+            characters = ids[:, : boundaries.characters.shape[1]].copy()
+        if boundaries.words is not None:
+            words = ids[:, -1].copy()
+        return TokenIds(characters, words)
+
+    keys = [row.tobytes() for row in np.concatenate([ends, distinct])]
+    return CharBatch(keys, look_up, word_index, lengths.astype(np.int64) + 2, tuple(range(num_sentences)))
 
 
 def _join_columns(arrays: Iterable[npt.NDArray[np.int64]]) -> npt.NDArray[np.int64]:

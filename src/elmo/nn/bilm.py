@@ -1,4 +1,4 @@
-"""Both directions over word vectors -> all layers of contextual vectors. They never see each other."""
+"""Word vectors -> all layers of contextual vectors, by two independent language models, one per direction."""
 
 import itertools
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from elmo.nn.transformer import TransformerStack
 
 STEPS_AT_ONCE = 256
 
-# One direction: zero_state and forward are all that is asked of it.
+# One direction.
 Encoder: TypeAlias = LstmStack | TransformerStack
 
 
@@ -42,16 +42,16 @@ class BiLMState(EncoderState):
         self.left_to_right, self.right_to_left = left_to_right, right_to_left
 
     def join(self, other: "BiLMState") -> "BiLMState":
-        """Return the rows of both, these first."""
+        """Return these rows followed by the rows of `other`."""
         return BiLMState(self.left_to_right.join(other.left_to_right), self.right_to_left.join(other.right_to_left))
 
     def map(self, change: Callable[[Tensor], Tensor]) -> "BiLMState":
-        """Return the states with each tensor changed."""
+        """Apply a function to each tensor."""
         return BiLMState(self.left_to_right.map(change), self.right_to_left.map(change))
 
 
 class TokenEncoder(nn.Module):
-    """A word's embedding and its character features, whichever the model has, projected to D values."""
+    """A word's embedding, its character features, or both, projected to D values."""
 
     def __init__(self, words: nn.Embedding | None, characters: CharCnn | None, projection: nn.Linear | None) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class TokenEncoder(nn.Module):
 
 
 class BiLM(nn.Module):
-    """Word vectors, two language models reading in opposite directions, and what predicts words from them."""
+    """Word vectors, language models in both directions, and the softmax that predicts words."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class BiLM(nn.Module):
         softmax: WordSoftmax | None,
         right_to_left_softmax: WordSoftmax | None = None,
     ) -> None:
-        """`softmax` predicts words for both directions, unless right to left has one of its own."""
+        """`softmax` is for both directions, unless right to left has its own."""
         super().__init__()
         self.tokens = tokens
         self.left_to_right = left_to_right
@@ -91,12 +91,12 @@ class BiLM(nn.Module):
 
     @property
     def num_layers(self) -> int:
-        """L + 1: the layers of each direction and the word vectors below them."""
+        """L + 1: the word vectors, and the layers of each direction."""
         return self.left_to_right.num_layers + 1
 
     @property
     def softmaxes(self) -> tuple[WordSoftmax, WordSoftmax] | None:
-        """The softmax of left to right and of right to left, which may be one and the same."""
+        """The softmax of left to right and that of right to left, which may be the same."""
         return None if self.softmax is None else (self.softmax, self.right_to_left_softmax or self.softmax)
 
     def zero_state(self, num_rows: int) -> BiLMState:
@@ -108,30 +108,30 @@ class BiLM(nn.Module):
     ) -> tuple[LayerStates, BiLMState]:
         """Run over word vectors (B, T, D) of sentences of the given lengths (B,), from `state` or from zero.
 
-        With `num_read` (B,) each direction runs over so many words of its side, and the layers of the rest are zero.
+        With `num_read` (B,), each direction runs only over that many words from its start; the other layers are zero.
         """
         mask = torch.arange(words.shape[1], device=words.device) < lengths.to(words.device)[:, None]
         words = words * mask[..., None]
         state = self.zero_state(words.shape[0]) if state is None else state
         num_read = lengths if num_read is None else num_read
         reverse = _reversing_index(lengths, words.shape[1]).to(words.device)
-        ahead, ahead_state = run_windows(self.left_to_right, words, num_read, state.left_to_right)
-        reversed_back, back_state = run_windows(
+        left_to_right, left_state = run_windows(self.left_to_right, words, num_read, state.left_to_right)
+        reversed_layers, right_state = run_windows(
             self.right_to_left, _reverse(words, reverse), num_read, state.right_to_left
         )
-        back = [_reverse(layer, reverse) for layer in reversed_back]
-        # One tensor for everything, without a copy: (B, T, (L+1)·2D) seen as (L+1, B, T, 2D).
-        sides = [words, words, *itertools.chain.from_iterable(zip(ahead, back, strict=True))]
+        right_to_left = [_reverse(layer, reverse) for layer in reversed_layers]
+        # (B, T, (L+1)·2D), viewed as (L+1, B, T, 2D) without a copy.
+        sides = [words, words, *itertools.chain.from_iterable(zip(left_to_right, right_to_left, strict=True))]
         joined = torch.cat(sides, dim=2).view(*words.shape[:2], self.num_layers, 2 * words.shape[2])
-        return LayerStates(joined.permute(2, 0, 1, 3), mask), BiLMState(ahead_state, back_state)
+        return LayerStates(joined.permute(2, 0, 1, 3), mask), BiLMState(left_state, right_state)
 
 
 def run_windows(
     encoder: Encoder, words: Tensor, num_read: Tensor, state: EncoderState
 ) -> tuple[list[Tensor], EncoderState]:
-    """Run an encoder over the first `num_read` (B,) of word vectors (B, T, D), in windows of steps.
+    """Run an encoder over the first `num_read` (B,) of word vectors (B, T, D).
 
-    This bounds the memory of a long sentence.
+    Windows of time steps bound the memory of a long sentence.
     """
     windows = []
     for start in range(0, words.shape[1], STEPS_AT_ONCE):
@@ -142,7 +142,7 @@ def run_windows(
 
 
 def _reversing_index(lengths: Tensor, num_steps: int) -> Tensor:
-    """(B, T): where each position goes when each row is reversed within its own length."""
+    """Return the index (B, T) that reverses each row within its own length."""
     steps = torch.arange(num_steps)[None]
     return torch.where(steps < lengths[:, None], lengths[:, None] - 1 - steps, steps)
 

@@ -1,4 +1,4 @@
-"""A configuration or a checkpoint -> the biLM as torch modules, and its weights back to arrays."""
+"""A configuration and weights -> the biLM as torch modules, and its weights back to arrays."""
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from elmo.nn.transformer import CausalBlock, TransformerStack
 
 
 def build_bilm(config: ModelConfig) -> BiLM:
-    """Make the network a configuration describes, with random weights."""
+    """Build the network of a configuration, with random weights."""
     dim, softmax = config.encoder.output_dim, config.softmax
     words = characters = None
     if config.words:
@@ -46,12 +46,12 @@ def load_bilm(config: ModelConfig, weights: Weights) -> BiLM:
 
 
 def to_tensors(weights: Weights) -> dict[str, Tensor]:
-    """Return copies of a checkpoint's weights for load_state_dict; its arrays may be mapped from a file."""
+    """Return copies of weights, which may be memory-mapped, for load_state_dict."""
     return {name: torch.from_numpy(weight.copy()) for name, weight in weights.items()}
 
 
 def weights_of(bilm: BiLM) -> dict[str, Float32]:
-    """Return the weights of a network as arrays for a checkpoint; on the CPU they share their memory."""
+    """Return the weights of a network as arrays, which share its memory on the CPU."""
     return {name: tensor.detach().cpu().contiguous().numpy() for name, tensor in bilm.state_dict().items()}
 
 

@@ -6,12 +6,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from elmo.kernels.characters import CharTable, fits_table
+from elmo.kernels.characters import CharTable, count_before_padding, fits_table
 from elmo.kernels.library import Library, find_library
 from elmo.nn import draw_normal, make_embedding, make_linear
 from elmo.nn.kernels import pool_characters, pool_characters_backward
 
-INITIAL_GATE_BIAS = -2.0  # a highway starts by letting most of its input through
+INITIAL_GATE_BIAS = -2.0  # a new highway layer carries most of its input through
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
 
 
@@ -30,7 +30,7 @@ class Highway(nn.Module):
 
 
 class CharCnn(nn.Module):
-    """The features of a word from its characters alone."""
+    """The features of a word, computed from its characters."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class CharCnn(nn.Module):
         self.highways = nn.ModuleList(Highway(num_features) for _ in range(num_highways))
 
     def forward(self, char_ids: Tensor) -> Tensor:
-        """(U, C) -> (U, F); the padding inside a word takes part, as in the original."""
+        """(U, C) -> (U, F); the padding of a word has an embedding too, as in the original."""
         features = self.activation(self._pool(char_ids))
         for highway in self.highways:
             features = highway(features)
@@ -65,14 +65,14 @@ class CharCnn(nn.Module):
 
     def _pool(self, char_ids: Tensor) -> Tensor:
         """Return the maximum of each filter over a word, (U, F)."""
-        num_used = count_before_padding(char_ids)
+        num_used = torch.from_numpy(count_before_padding(char_ids.cpu().numpy()))
         weight, filters = self.embedding.weight, [convolution.weight for convolution in self._convolutions()]
         library = find_library() if weight.device.type == "cpu" and weight.dtype == torch.float32 else None
         if library is not None and fits_table(len(weight), [filter.shape for filter in filters]):
             with torch.autocast("cpu", enabled=False):
                 table = make_table(weight, filters)
             biases = torch.cat([cast(Tensor, convolution.bias) for convolution in self._convolutions()])
-            # Windows that start in the padding are all alike, so one of them is enough.
+            # All windows that start in the padding are equal, so one of them is enough.
             features: Tensor = TablePooling.apply(  # type: ignore[no-untyped-call]
                 table, biases, [filter.shape for filter in filters], library, char_ids, num_used + 1
             )
@@ -82,13 +82,6 @@ class CharCnn(nn.Module):
 
     def _convolutions(self) -> list[nn.Conv1d]:
         return [cast(nn.Conv1d, convolution) for convolution in self.convolutions]
-
-
-def count_before_padding(char_ids: Tensor) -> Tensor:
-    """Return how many ids of each word (U, C) come before those at its end that are all the same, (U,)."""
-    differs = (char_ids != char_ids[:, -1:]).flip(1)
-    positions = char_ids.shape[1] - differs.int().argmax(dim=1)
-    return torch.where(differs.any(dim=1), positions, 0)
 
 
 def make_table(embedding: Tensor, filters: Sequence[Tensor]) -> Tensor:

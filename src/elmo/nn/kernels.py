@@ -1,7 +1,7 @@
-"""What training computes in the compiled library: the LSTM cell and the pooling of characters, with gradients.
+"""The compiled kernels for training: the LSTM cell and the pooling of characters, forward and backward.
 
-An LSTM cell is everything between two matrix multiplications of a time step. Tensors that are multiplied are float32 or
-bfloat16, all others float32.
+The LSTM cell is the elementwise part of a time step, between two matrix multiplications. Inputs and outputs of matrix
+multiplications are float32 or bfloat16, all others float32.
 """
 
 import ctypes
@@ -27,11 +27,11 @@ def lstm_cell_forward(
     tanh_c: Tensor,
     h: Tensor,
 ) -> None:
-    """Write the gates' activations (B, 4H), the cell, its tanh and the output, all three (B, H).
+    """Write the activations of the gates (B, 4H), the cell, its tanh and the output (B, H each).
 
     i, f, g, o = activations of from_inputs + from_state + bias; cell = clip(f · keep · previous + i · g),
-    tanh_c = tanh(cell), h = o · tanh_c; `keep` (B,). from_inputs, from_state and h share one dtype. `gates` may be the
-    same memory as from_inputs.
+    tanh_c = tanh(cell), h = o · tanh_c; `keep` (B,). from_inputs, from_state and h have the same dtype. `gates` may
+    share the memory of from_inputs.
     """
     num_rows, cell_dim = cell.shape
     cell_shape, gate_shape = (num_rows, cell_dim), (num_rows, 4 * cell_dim)
@@ -59,9 +59,10 @@ def lstm_cell_backward(
     grad_gates: Tensor,
     grad_bias: Tensor,
 ) -> None:
-    """Write the gradient of the gates' sums (B, 4H), add it to the bias's, turn the cell's into `previous`'s.
+    """Compute the backward pass of lstm_cell_forward; grad_h and grad_gates have the same dtype.
 
-    grad_h and grad_gates share one dtype.
+    Write the gradient of the gates before activation to grad_gates (B, 4H), add it to grad_bias, and replace the
+    gradient of the cell in grad_cell by that of the previous cell.
     """
     num_rows, cell_dim = cell.shape
     cell_shape, gate_shape, dtype = (num_rows, cell_dim), (num_rows, 4 * cell_dim), grad_gates.dtype
@@ -76,10 +77,9 @@ def lstm_cell_backward(
 
 
 def pool_characters(library: Library, table: CharTable, char_ids: Tensor, num_starts: Tensor) -> tuple[Tensor, Tensor]:
-    """Return each filter's maximum plus bias, (U, F), over the windows that start in a word's first places.
+    """Return the maximum of each filter plus its bias, and where the maximal windows start, (U, F) each.
 
-    `char_ids` (U, C), `num_starts` (U,); windows end at the last character. Also return where the largest windows
-    start, (U, F).
+    Windows start at the first `num_starts` (U,) positions of a word, and end within its `char_ids` (U, C).
     """
     num_words, num_characters = char_ids.shape
     check_ids(char_ids.numpy(), len(table.table))
@@ -97,7 +97,7 @@ def pool_characters(library: Library, table: CharTable, char_ids: Tensor, num_st
 def pool_characters_backward(
     library: Library, table: CharTable, char_ids: Tensor, starts: Tensor, grad_features: Tensor
 ) -> Tensor:
-    """Return the gradient of the table, given where the largest windows started."""
+    """Return the gradient of the table, given the starts of the maximal windows."""
     num_words, num_characters = char_ids.shape
     shape = (num_words, len(table.bias))
     grad_table = torch.zeros(table.table.shape)
@@ -116,7 +116,7 @@ def _is_narrow(tensor: Tensor) -> bool:
 
 
 def _address(tensor: Tensor, name: str, shape: tuple[int, ...], dtype: torch.dtype = torch.float32) -> int:
-    """Return the address of a tensor after checking what the library relies on."""
+    """Return the address of a tensor after checking its type, shape, device and layout."""
     if tensor.dtype != dtype or tensor.shape != shape or tensor.device.type != "cpu" or not tensor.is_contiguous():
         raise KernelError(
             f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}; a contiguous tensor of {dtype} and shape "

@@ -1,8 +1,7 @@
 """One direction of the language model: projected LSTM layers with clipping and residual connections.
 
-State is passed in and out, never kept here, so the same input always gives the same output. With the compiled
-kernels, a layer over a window of rows is one autograd step for all its time steps; what all steps share (inputs,
-weight gradients) is one matrix multiplication each.
+Modules do not store the state: it is an input and an output. With the compiled kernels, all time steps of a layer are
+one autograd step, and the products with the inputs and the weight gradients are one matrix multiplication each.
 """
 
 from typing import Any
@@ -17,7 +16,7 @@ from elmo.nn.kernels import lstm_cell_backward, lstm_cell_forward
 
 
 class LstmState(EncoderState):
-    """Where the layers of one direction stand: hidden (L, B, D) and cell (L, B, H)."""
+    """The state of all layers of one direction: hidden (L, B, D) and cell (L, B, H)."""
 
     def __init__(self, hidden: Tensor, cell: Tensor) -> None:
         super().__init__(hidden, cell)
@@ -53,10 +52,10 @@ class ProjectedLstm(nn.Module):
                 nn.init.xavier_uniform_(parameter)
 
     def forward(self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Run over (T, B, I) from hidden (B, D) and cell (B, H); `keep` (T, B) is 0 where a row starts from zero.
+        """Run over (T, B, I) from hidden (B, D) and cell (B, H); `keep` (T, B) is 0 where a row is reset to zero.
 
-        Returns the outputs (T, B, D) and the cells (T, B, H). Inside torch.autocast, matrices are multiplied in its
-        dtype.
+        Returns the outputs (T, B, D) and the cells (T, B, H). torch.autocast determines the dtype of the matrix
+        multiplications.
         """
         is_float32 = inputs.device.type == "cpu" and self.bias.dtype == torch.float32
         library = find_library() if is_float32 else None
@@ -72,7 +71,7 @@ class ProjectedLstm(nn.Module):
         return outputs, cells
 
     def _forward_steps(self, inputs: Tensor, keep: Tensor, hidden: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        """Do the same in torch operations: on a GPU, or where the kernels are not compiled."""
+        """Do the same with torch operations: on a GPU, or without compiled kernels."""
         bias = self._whole_bias()
         from_inputs = F.linear(inputs, self.input_weight).to(bias.dtype)
         outputs, cells = [], []
@@ -100,7 +99,7 @@ def _clip(values: Tensor, limit: float | None) -> Tensor:
 
 
 class LstmStack(nn.Module):
-    """All layers of one direction, reading in the direction it is given."""
+    """All layers of one direction; the caller reverses the input of the right-to-left direction."""
 
     def __init__(self, layers: list[ProjectedLstm], *, residual: bool) -> None:
         super().__init__()
@@ -123,30 +122,30 @@ class LstmStack(nn.Module):
         keep: Tensor | None = None,
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], LstmState]:
-        """(B, T, D) -> what each layer passes on, (B, T, D), and the state at the end of each row.
+        """(B, T, D) -> the output of each layer, residual included, (B, T, D), and the state at the end of each row.
 
-        Rows have T words, or the given lengths (B,): then outputs are zero past a row's end, and a row of length 0
-        keeps the state it came with. Where `keep` (B, T) is 0, a row starts again from zero. Each layer's input is
-        dropped out, and the residual adds what was left, as bilm-tf trains.
+        Rows have T words, or the given lengths (B,): then outputs are zero beyond the end of a row, and a row of length
+        0 keeps its state. Where `keep` (B, T) is 0, the state of a row is reset to zero. Dropout is applied to the
+        input of each layer, which the residual connection adds after dropout, as in bilm-tf.
         """
         num_rows, num_steps, _ = inputs.shape
         keep = state.hidden.new_ones(num_steps, num_rows) if keep is None else keep.t()
-        passed, hiddens, all_cells = [inputs.transpose(0, 1)], list[Tensor](), list[Tensor]()
+        layers, hiddens, all_cells = [inputs.transpose(0, 1)], list[Tensor](), list[Tensor]()
         for layer, hidden, cell in zip(self.layers, state.hidden, state.cell, strict=True):
-            below = F.dropout(passed[-1], dropout, training=dropout > 0)
+            below = F.dropout(layers[-1], dropout, training=dropout > 0)
             outputs, cells = layer(below, keep, hidden, cell)
-            # The recurrent state never contains the residual; only what is passed on does.
-            passed.append(outputs + below if self.residual and hiddens else outputs)
+            # The recurrent state does not include the residual.
+            layers.append(outputs + below if self.residual and hiddens else outputs)
             hiddens.append(outputs)
             all_cells.append(cells)
-        layers = [outputs.transpose(0, 1) for outputs in passed[1:]]
+        layers = [outputs.transpose(0, 1) for outputs in layers[1:]]
         if lengths is None:
             hidden, cell = (torch.stack([steps[-1] for steps in values]) for values in (hiddens, all_cells))
             return layers, LstmState(hidden, cell)
         lengths, rows = lengths.to(inputs.device), torch.arange(num_rows, device=inputs.device)
-        last, is_read = (lengths - 1).clamp(min=0), (lengths > 0)[:, None]
+        last, is_nonempty = (lengths - 1).clamp(min=0), (lengths > 0)[:, None]
         hidden, cell = (torch.stack([steps[last, rows] for steps in values]) for values in (hiddens, all_cells))
-        end = LstmState(torch.where(is_read, hidden, state.hidden), torch.where(is_read, cell, state.cell))
+        end = LstmState(torch.where(is_nonempty, hidden, state.hidden), torch.where(is_nonempty, cell, state.cell))
         mask = (torch.arange(num_steps, device=inputs.device) < lengths[:, None])[..., None]
         return [layer * mask for layer in layers], end
 
@@ -154,7 +153,7 @@ class LstmStack(nn.Module):
 class LstmWindow(torch.autograd.Function):
     """Outputs (T, B, D) and cells (T, B, H) from inputs (T, B, I) and the state before them, on the CPU in float32.
 
-    Compiled kernels run what is between the matrix multiplications, which are in `product_dtype`.
+    Compiled kernels compute the LSTM cells; matrix multiplications are in `product_dtype`.
     """
 
     @staticmethod
@@ -173,7 +172,7 @@ class LstmWindow(torch.autograd.Function):
         projection_clip: float | None,
         product_dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
-        """Run all steps, keeping what the backward pass needs."""
+        """Run all time steps, and save the tensors that the backward pass needs."""
         num_steps, num_rows, _ = inputs.shape
         inputs = inputs.to(product_dtype)
         input_weight, state_weight = input_weight.to(product_dtype), state_weight.to(product_dtype)
@@ -210,7 +209,7 @@ class LstmWindow(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_outputs: Tensor | None, grad_cells: Tensor | None) -> Any:
-        """Run the steps from last to first, then make each weight's gradient in one multiplication."""
+        """Run the time steps in reverse; then compute the gradient of each weight in one multiplication."""
         (
             inputs, keep, input_weight, state_weight, projection_weight,
             gates, before_hidden, first_cell, cells, tanh_c, h, outputs,

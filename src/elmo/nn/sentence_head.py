@@ -1,6 +1,6 @@
 """Layers and static vectors of words -> one vector per sentence: attention, maximum and weighted sum.
 
-inference/sentence.py is the twin in NumPy.
+inference/sentence.py is the equivalent in NumPy.
 """
 
 import torch
@@ -13,32 +13,32 @@ RARITY_FLOOR = 1e-3  # added to the words' weights before their logarithm
 
 
 class SentenceHead(nn.Module):
-    """A softmax mix of the layers, pooled by several attention queries and by the maximum, beside a static sum."""
+    """A linear map of a scalar mix of the layers, pooled by attention queries and by the maximum, and a static sum."""
 
     def __init__(
         self, *, num_layers: int, input_dim: int, static_dim: int, output_dim: int, num_heads: int = 4
     ) -> None:
-        """Build a head for `num_layers` layers (the word vectors are one) of `input_dim` values per word."""
+        """Build a head for `num_layers` layers (including the word vectors) of `input_dim` values per word."""
         super().__init__()
-        self.is_trained = False  # whether it starts from the weights of a model
+        self.is_trained = False  # whether it has the weights of a model
         self.layer_weights = nn.Parameter(torch.zeros(num_layers))
         self.queries = nn.Parameter(torch.empty(num_heads, input_dim))
-        self.rarity = nn.Parameter(torch.ones(num_heads))  # starts as a mean in which rare words count more
+        self.rarity = nn.Parameter(torch.ones(num_heads))  # initially a mean in which rare words have more weight
         self.projection = nn.Parameter(torch.empty(output_dim, (num_heads + 1) * input_dim + static_dim))
         self.bias = nn.Parameter(torch.zeros(output_dim))
         draw_normal(self.queries, 0.1 * input_dim**-0.5)
         nn.init.xavier_uniform_(self.projection)
 
     def forward(self, layers: Tensor, static: Tensor, weights: Tensor, lengths: Tensor) -> Tensor:
-        """Return vectors (S, output_dim) of length 1 for S sentences of one word or more; see `features`."""
+        """Return vectors (S, output_dim) of length 1 for S non-empty sentences; see `features`."""
         features = self.features(layers, static, weights, lengths)
         return F.normalize(F.linear(features, self.projection, self.bias), dim=1)
 
     def features(self, layers: Tensor, static: Tensor, weights: Tensor, lengths: Tensor) -> Tensor:
-        """Return what is projected: the pooled vectors, the maximum and the static sum, one after the other.
+        """Return the input of the projection: the pooled vectors, the maximum and the static sum, concatenated.
 
-        `layers` (L+1, N, 2D), `static` (N, d) and `weights` (N,) hold the words of all sentences, one after the
-        other; `lengths` (S,) says how many are each one's.
+        `layers` (L+1, N, 2D), `static` (N, d) and `weights` (N,) are those of the words of all sentences, whose lengths
+        are `lengths` (S,).
         """
         shares = torch.softmax(self.layer_weights, dim=0)
         mixed = torch.einsum("l,lnd->nd", shares, layers)  # (N, 2D)

@@ -1,4 +1,4 @@
-"""The layer that predicts words from states of either direction: over the whole vocabulary, or by samples."""
+"""The softmax that predicts words from the states of either direction: over the vocabulary, or sampled."""
 
 import math
 from typing import Any
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from elmo.nn import draw_normal
 
-LOGITS_AT_ONCE = {"cpu": 2**22, "cuda": 2**26}
+LOGITS_AT_ONCE, LOGITS_AT_ONCE_GPU = 2**22, 2**26
 
 
 class WordSoftmax(nn.Module):
@@ -21,21 +21,17 @@ class WordSoftmax(nn.Module):
         self.weight = nn.Parameter(torch.empty(num_words, dim))
         self.bias = nn.Parameter(torch.zeros(num_words))
         draw_normal(self.weight, dim**-0.5)
-        # Whether sampled losses give the weight a sparse gradient, of the rows they touched alone.
+        # Whether the weight gets a sparse gradient, with only the sampled rows, from sampled losses.
         self.sparse_gradient = False
 
-    def forward(self, states: Tensor) -> Tensor:
-        """(..., D) -> log probabilities (..., V)."""
-        return F.log_softmax(F.linear(states, self.weight, self.bias), dim=-1)
-
     def loss(self, states: Tensor, targets: Tensor) -> Tensor:
-        """Sum of -log p(target) over (N, D) states and (N,) targets, over the whole vocabulary."""
+        """Return the sum of -log p(target) for (N, D) states and (N,) targets, over the whole vocabulary."""
         return F.cross_entropy(F.linear(states, self.weight, self.bias), targets, reduction="sum")
 
     def sampled_loss(self, states: Tensor, targets: Tensor, samples: "NegativeSamples") -> Tensor:
-        """The same among each target and the sampled words alone, corrected for how likely they were drawn.
+        """Return the same over each target and the sampled words only, corrected for their sampling probability.
 
-        A sampled word that is the target itself is left out for that state.
+        For each state, a sampled word that is the target itself is excluded.
         """
         rows = torch.cat([samples.words, targets])
         weight = F.embedding(rows, self.weight, sparse=self.sparse_gradient)
@@ -45,17 +41,17 @@ class WordSoftmax(nn.Module):
 
 
 class NegativeSamples:
-    """Distinct words drawn log-uniformly by rank: rare words rarely, so the vocabulary goes by frequency.
+    """Distinct words sampled log-uniformly by rank; the vocabulary is sorted by decreasing frequency.
 
-    P(rank) = log((rank + 2) / (rank + 1)) / log(V + 1). A word's expected count is the chance to be among the
-    distinct ones after the number of draws it took to get them.
+    P(rank) = log((rank + 2) / (rank + 1)) / log(V + 1). The expected count of a word is the probability that it is
+    among the samples after as many draws as were needed.
     """
 
     def __init__(self, num_samples: int, num_words: int, generator: torch.Generator) -> None:
         self.num_words = num_words
         num_samples = min(num_samples, num_words)
         drawn = np.empty(0, dtype=np.int64)
-        first = np.empty(0, dtype=np.int64)  # where each distinct one was drawn first
+        first = np.empty(0, dtype=np.int64)  # position of the first draw of each distinct word
         while len(first) < num_samples:
             uniform = torch.rand(2 * num_samples, generator=generator, dtype=torch.float64).numpy()
             ranks = np.exp(uniform * math.log(num_words + 1)) - 1
@@ -68,13 +64,13 @@ class NegativeSamples:
         self._columns[self.words] = torch.arange(num_samples)
 
     def log_expected_count(self, words: Tensor) -> Tensor:
-        """log of how often each word is expected among the samples, shape as `words`."""
+        """Return the log of the expected count of each word among the samples, shape as `words`."""
         ranks = words.double()
         probability = torch.log((ranks + 2) / (ranks + 1)) / math.log(self.num_words + 1)
         return torch.log(-torch.expm1(self.num_draws * torch.log1p(-probability))).float()
 
     def hits(self, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """Where a target (N,) is itself a sample: which of the targets, and the number of the sample."""
+        """Return the targets (N,) that are samples too: their indices, and those of the samples."""
         columns = self._columns[targets]
         rows = (columns >= 0).nonzero()[:, 0]
         return rows, columns[rows]
@@ -86,25 +82,26 @@ class NegativeSamples:
 
 
 class SampledLoss(torch.autograd.Function):
-    """Sum over N states (N, D) of -log p(target) among the S samples and the target.
+    """The sum over N states (N, D) of -log p(target) over the S samples and the target.
 
-    `weight` (S + N, D) and `offset` (S + N,) belong to the samples, then to the target of each state. `hits` are
-    the rows and columns where a sample is the target itself, which is left out. The dtype of the
-    multiplications is that of the states.
+    `weight` (S + N, D) and `offset` (S + N,) are those of the samples, then of the target of each state. `hits` are the
+    rows and columns where a sample is the target itself, which is excluded. The dtype of the multiplications is that of
+    the states.
     """
 
     @staticmethod
     def forward(
         ctx: Any, states: Tensor, weight: Tensor, offset: Tensor, hits: tuple[Tensor, Tensor], num_samples: int
     ) -> Tensor:
-        """Return the sum, and keep the gradients where they will be asked for."""
+        """Return the sum; if gradients are needed, compute them here."""
         needs_gradient = any(ctx.needs_input_grad)
         sample_weight = weight[:num_samples].to(states.dtype)
         target_weight = weight[num_samples:]
         sample_offset, target_offset = offset[:num_samples], offset[num_samples:]
         target_logits = (states.float() * target_weight).sum(dim=1) + target_offset
         hit_rows, hit_columns = hits
-        rows_at_once = max(1, LOGITS_AT_ONCE[states.device.type] // num_samples)
+        logits_at_once = LOGITS_AT_ONCE if states.device.type == "cpu" else LOGITS_AT_ONCE_GPU
+        rows_at_once = max(1, logits_at_once // num_samples)
         buffer = offset.new_empty(min(rows_at_once, len(states)), num_samples)
         grad_states, grad_target_logits = torch.empty_like(states), torch.empty_like(target_logits)
         grad_weight, grad_offset = torch.zeros_like(weight), torch.zeros_like(offset)
@@ -139,7 +136,7 @@ class SampledLoss(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, grad_loss: Tensor) -> Any:
-        """Scale what the way forward made."""
+        """Scale the gradients computed in the forward pass."""
         grad_states, grad_weight, grad_offset = ctx.saved_tensors
         return (
             grad_states * grad_loss.to(grad_states.dtype),

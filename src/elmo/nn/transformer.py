@@ -1,6 +1,6 @@
-"""One direction of the language model as a causal Transformer, behind the same seam as the LSTM.
+"""One direction of the language model as a causal Transformer, with the same interface as the LSTM.
 
-State is passed in and out, never kept here: a text read in windows gives what it gives when read whole.
+Modules do not store the state: it is an input and an output. A text in windows has the same outputs as in one pass.
 """
 
 from typing import cast
@@ -12,13 +12,14 @@ from torch import Tensor, nn
 from elmo.nn import draw_normal, make_linear
 from elmo.nn.encoder import EncoderState
 
-ROTARY_BASE = 10_000.0  # wave lengths of the rotary pairs: 2π to nearly 2π times this
+ROTARY_BASE = 10_000.0  # the wavelengths of the rotary pairs are from 2π to nearly 2π times this
 
 
 class CausalBlock(nn.Module):
     """x' = x + attention(norm(x));  y = x' + contract(gelu(expand(norm(x')))).
 
-    `depth` is the number of blocks of the stack: each adds twice to the stream, and starts the smaller for it.
+    `depth` is the number of blocks of the stack: each adds to the residual stream twice, so the initial weights of
+    these additions are smaller in deeper stacks.
     """
 
     def __init__(self, dim: int, num_heads: int, feed_forward_dim: int, *, depth: int) -> None:
@@ -36,10 +37,10 @@ class CausalBlock(nn.Module):
     def forward(
         self, inputs: Tensor, keys: Tensor, values: Tensor, visible: Tensor, rotation: Tensor, dropout: float
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Read (B, T, D) after K earlier positions' keys and values (B, K, D).
+        """Run over (B, T, D), given the keys and values (B, K, D) of K earlier positions.
 
-        `visible` (B, 1, T, K+T) says which positions a word sees, `rotation` comes from make_rotation for K+T.
-        Returns the outputs (B, T, D), and keys and values (B, K+T, D) of all positions, not yet rotated.
+        `visible` (B, 1, T, K+T) is the attention mask, and `rotation` is that of K+T positions (make_rotation).
+        Returns the outputs (B, T, D), and the keys and values (B, K+T, D) of all positions before rotation.
         """
         num_steps = inputs.shape[1]
         query, new_keys, new_values = self.query_key_value(self.attention_norm(inputs)).chunk(3, dim=2)
@@ -62,9 +63,9 @@ class CausalBlock(nn.Module):
 
 
 class TransformerState(EncoderState):
-    """Keys and values (L, B, K, D) of the last K <= context positions, the newest last, before rotation.
+    """Keys and values (L, B, K, D) of the last K <= context positions before rotation, the most recent last.
 
-    Of row b the last num_kept[0, b] are real. Distances alone matter, so positions need not be counted.
+    In row b, the last num_kept[0, b] are real. Attention depends on distances only, so no position is stored.
     """
 
     def __init__(self, keys: Tensor, values: Tensor, num_kept: Tensor) -> None:
@@ -72,7 +73,7 @@ class TransformerState(EncoderState):
         self.keys, self.values, self.num_kept = keys, values, num_kept
 
     def join(self, other: "TransformerState") -> "TransformerState":
-        """Return the rows of both, these first."""
+        """Return these rows followed by the rows of `other`."""
         size = max(self.keys.shape[2], other.keys.shape[2])
         pairs = zip(self._lengthen(size), other._lengthen(size), strict=True)
         return TransformerState(*(torch.cat(pair, dim=1) for pair in pairs))
@@ -83,10 +84,10 @@ class TransformerState(EncoderState):
 
 
 class TransformerStack(nn.Module):
-    """All layers of one direction; a word sees itself and `context` words before it in each layer.
+    """All layers of one direction; a word attends to itself and to `context` words before it in each layer.
 
-    A layer's output is the sum that its block passes on, brought to one scale by the norm that all layers share:
-    the language model learns that norm at the top, and no layer has weights that nothing trains.
+    The output of a layer is the residual stream after its block, normalized by a LayerNorm that all layers share: the
+    language model trains it at the top, so no layer has untrained weights.
     """
 
     def __init__(self, layers: list[CausalBlock], *, dim: int, context: int) -> None:
@@ -97,8 +98,8 @@ class TransformerStack(nn.Module):
 
     def zero_state(self, num_rows: int) -> TransformerState:
         """Return the state at the start of a text."""
-        nothing = self.norm.weight.new_zeros(self.num_layers, num_rows, 0, self.dim)
-        return TransformerState(nothing, nothing, nothing.new_zeros(1, num_rows, dtype=torch.long))
+        empty = self.norm.weight.new_zeros(self.num_layers, num_rows, 0, self.dim)
+        return TransformerState(empty, empty, empty.new_zeros(1, num_rows, dtype=torch.long))
 
     def forward(
         self,
@@ -109,11 +110,11 @@ class TransformerStack(nn.Module):
         keep: Tensor | None = None,
         dropout: float = 0.0,
     ) -> tuple[list[Tensor], TransformerState]:
-        """(B, T, D) -> each layer's outputs (B, T, D) and the state at the end of each row.
+        """(B, T, D) -> the output of each layer (B, T, D) and the state at the end of each row.
 
-        Rows have T words, or the given lengths (B,): then outputs are zero past a row's end, and a row of length 0
-        keeps the state it came with. Where `keep` (B, T) is 0, a row starts again and sees nothing before. Dropout
-        is on the inputs and on what each block adds to them.
+        Rows have T words, or the given lengths (B,): then outputs are zero beyond the end of a row, and a row of length
+        0 keeps its state. From a position where `keep` (B, T) is 0, a row does not attend to earlier positions. Dropout
+        is applied to the inputs and to what each block adds to the residual stream.
         """
         num_rows, num_steps, _ = inputs.shape
         num_kept = state.keys.shape[2]
@@ -121,7 +122,7 @@ class TransformerStack(nn.Module):
         rotation = make_rotation(num_kept + num_steps, self.dim // first.num_heads, self.norm.weight)
         positions = torch.arange(num_kept + num_steps, device=inputs.device)
         queries = positions[num_kept:]
-        begin = (num_kept - state.num_kept.t()).expand(num_rows, num_steps)  # the first position that a word may see
+        begin = (num_kept - state.num_kept.t()).expand(num_rows, num_steps)  # the first visible position
         if keep is not None:
             begin = torch.where(keep == 0, queries, begin).cummax(dim=1).values
         oldest = torch.maximum(begin, queries - self.context)
@@ -145,7 +146,7 @@ class TransformerStack(nn.Module):
 
 
 def make_rotation(num_positions: int, head_dim: int, like: Tensor) -> Tensor:
-    """(2, S, head_dim / 2): the cosine and the sine by which each pair of values is turned at each position."""
+    """Return the cosine and the sine of the angle of each pair of values at each position, (2, S, head_dim / 2)."""
     pairs = torch.arange(head_dim // 2, dtype=like.dtype, device=like.device)
     positions = torch.arange(num_positions, dtype=like.dtype, device=like.device)
     angles = positions[:, None] * ROTARY_BASE ** (-2 * pairs / head_dim)
@@ -153,9 +154,9 @@ def make_rotation(num_positions: int, head_dim: int, like: Tensor) -> Tensor:
 
 
 def rotate(inputs: Tensor, rotation: Tensor) -> Tensor:
-    """Turn (B, heads, S, head_dim) by position: dot products of two then depend on their distance alone.
+    """Rotate (B, heads, S, head_dim) by position, so that dot products depend only on distances.
 
-    Su et al. 2021, RoFormer, section 3.2; a pair is one value of each half.
+    Su et al. 2021, RoFormer, section 3.2; a pair consists of one value of each half.
     """
     cosine, sine = rotation
     first, second = inputs.chunk(2, dim=-1)

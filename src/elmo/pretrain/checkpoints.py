@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ OPTIMIZER_FILE, DISTILLATION_FILE, PROGRESS_FILE = "optimizer.pt", "distillation
 def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     """Write the state of all processes; all of them call this, and the first one writes."""
     rows = {
-        "position": {"block": list(state.position.block), "offset": list(state.position.offset)},
+        "position": asdict(state.position),
         "bilm_state": [tensor.cpu() for tensor in state.bilm_state.tensors],
     }
     gathered = state.processes.gather(rows)

@@ -21,27 +21,18 @@ METRICS_FILE = "metrics.jsonl"
 _SMOOTHING = 0.95  # of the displayed losses, which vary widely between updates
 
 
-class MetricsWriter:
-    """Appends to the metrics of a run, after dropping the lines after the update from which it resumes."""
+def drop_metrics(run: Path, *, after: int) -> None:
+    """Drop the metrics after the update from which a run resumes."""
+    kept = [line for line in read_metrics(run) if line["update"] <= after]
+    with _writing(run):
+        replace_file(run / METRICS_FILE, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
 
-    def __init__(self, run: Path, *, resumed_at: int = 0) -> None:
-        self._path = run / METRICS_FILE
-        kept = [line for line in read_metrics(run) if line["update"] <= resumed_at]
-        with _writing(run):
-            replace_file(self._path, "".join(f"{json.dumps(line)}\n" for line in kept).encode())
-            self._file = self._path.open("a", encoding="utf-8")
 
-    def write(self, kind: str, update: int, values: dict[str, float]) -> None:
-        """Append one line: "train" (sampled losses) or "validation" (full softmax)."""
-        finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
-        with _writing(self._path.parent):
-            self._file.write(json.dumps({"kind": kind, "update": update, **finite}) + "\n")
-            self._file.flush()
-
-    def close(self) -> None:
-        """Close the file; `write` has flushed every line and raised its errors."""
-        with contextlib.suppress(OSError):
-            self._file.close()
+def append_metrics(run: Path, kind: str, update: int, values: Mapping[str, float]) -> None:
+    """Append one line: "train" (sampled losses) or "validation" (full softmax)."""
+    finite = {name: value if math.isfinite(value) else None for name, value in values.items()}
+    with _writing(run), (run / METRICS_FILE).open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"kind": kind, "update": update, **finite}) + "\n")
 
 
 def read_metrics(run: Path) -> Iterator[dict[str, Any]]:

@@ -27,7 +27,7 @@ from elmo.pretrain.checkpoints import load_checkpoint, save_checkpoint
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, train_step
-from elmo.pretrain.metrics import MetricsWriter
+from elmo.pretrain.metrics import append_metrics, drop_metrics
 from elmo.pretrain.sentence_batch import SentenceBatch
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, TokenReader, read_ahead, read_windows
@@ -136,20 +136,17 @@ class Run:
         settings, state = self.settings, self.state
         state.objective.train()
         with ExitStack() as stack:
-            metrics = None
             if self.is_first:
                 # Two processes training in one folder would remove each other's checkpoints.
                 message = f"Another process is training in {self.folder}; wait for it, or stop it first."
                 stack.enter_context(holding(self.folder, message, self.folder / CHECKPOINTS))
-                self._remove_old()
-                metrics = MetricsWriter(self.folder, resumed_at=state.num_updates)
-                stack.callback(metrics.close)
+                drop_metrics(self.folder, after=state.num_updates)
             batches = stack.enter_context(closing(self._read_batches()))
             while state.num_updates < self.num_updates:
                 report = train_step(
                     state, batches, settings, num_updates=self.num_updates, num_words=len(self.corpus.vocabulary)
                 )
-                self._after(report, metrics, watcher)
+                self._after(report, watcher)
                 if state.num_updates < self.num_updates and self._processes.any(should_stop()):
                     self._save(watcher)
                     return False
@@ -171,18 +168,18 @@ class Run:
             sentences = self.distillation.batches(num_updates=self.state.num_updates)
         return read_ahead(zip(windows, sentences, strict=True))
 
-    def _after(self, report: StepReport, metrics: MetricsWriter | None, watcher: Watcher) -> None:
+    def _after(self, report: StepReport, watcher: Watcher) -> None:
         """Write metrics, validate and save after an update, where the settings say so."""
         settings, update = self.settings, report.update
         is_last = update == self.num_updates
         validates = bool(self._validation) and (is_last or update % settings.validate_every == 0)
-        if metrics is not None:
+        if self.is_first:
             watcher.on_update(report)
             if is_last or update % settings.log_every == 0:
-                metrics.write("train", update, report.describe(sampled=settings.num_samples > 0))
+                append_metrics(self.folder, "train", update, report.describe(sampled=settings.num_samples > 0))
             if validates:
                 values = self._validate()
-                metrics.write("validation", update, values)
+                append_metrics(self.folder, "validation", update, values)
                 watcher.on_validation(update, values)
                 self.perplexity = values["perplexity"]
         if is_last or validates or update % settings.checkpoint_every == 0:
