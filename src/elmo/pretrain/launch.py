@@ -248,13 +248,10 @@ def _absolute(name: str) -> str:
 
 
 def _make_absolute(settings: TrainSettings) -> TrainSettings:
-    teacher = settings.teacher
-    if teacher is None:
+    if (teacher := settings.teacher) is None:
         return settings
-    corpus = None if teacher.corpus is None else _absolute(teacher.corpus)
-    cache = None if teacher.cache is None else str(Path(teacher.cache).resolve())
-    teacher = replace(teacher, model=_absolute(teacher.model), corpus=corpus, cache=cache)
-    return replace(settings, teacher=teacher)
+    corpus, cache = (name and str(Path(name).resolve()) for name in (teacher.corpus, teacher.cache))
+    return replace(settings, teacher=replace(teacher, model=_absolute(teacher.model), corpus=corpus, cache=cache))
 
 
 def _add_tokenization(config: ModelConfig, corpus: PreparedCorpus, *, is_new: bool) -> ModelConfig:

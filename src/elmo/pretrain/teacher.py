@@ -65,8 +65,6 @@ class Teacher:
         lengths = [len(words) for words in sentences]
         words = torch.zeros(sum(lengths), self.dim)
         pooled = torch.zeros(len(sentences), self.dim)
-        if not words.shape[0]:
-            return TeacherVectors(words, pooled)
         with self._lock:
             encoding = self._tokenizer(
                 [list(words) for words in sentences],
@@ -74,7 +72,7 @@ class Teacher:
             )  # fmt: skip
         starts = np.cumsum([0, *lengths]).tolist()
         pieces: list[list[int]] = encoding["input_ids"]
-        order = sorted((row for row in range(len(sentences)) if lengths[row]), key=lambda row: len(pieces[row]))
+        order = sorted(range(len(sentences)), key=lambda row: len(pieces[row]))
         while order:
             size = 1
             while size < len(order) and (size + 1) * len(pieces[order[size]]) <= PIECES_AT_ONCE:
