@@ -30,8 +30,8 @@ def main() -> None:
     chinese = Elmo.from_pretrained("zh-small")
     draw_senses(chinese, "zh", "一词两义：{count} 个句子中的“{word}”，逐层比较", options.output, "-zh")
     layers = [0, "meaning" if model.context is not None else "top"]
-    maps = analysis.compare_sentences(model, *SIMILAR, layers=layers)
-    analysis.draw_similarity_map(maps, options.output / "similarity.png")
+    compared = analysis.compare_sentences(model, *SIMILAR, layers=layers)
+    analysis.draw_similarity_map(compared, options.output / "similarity.png")
     drawn = ["senses.png", "senses-zh.png", "similarity.png"]
     if options.corpus is not None:
         texts = [str(options.corpus / f"{name}_en.valid.txt") for name in ("wikipedia", "books")]

@@ -28,13 +28,13 @@ def make_occurrences(count):
 
 def test_a_similarity_map_has_the_cosines_of_each_layer(model, tmp_path):
     first, second = "I went to the bank", "a river $bank$"
-    maps = compare_sentences(model, first, second, layers=["0", "top"])
-    assert [each.layer for each in maps] == [0, 2]
-    assert maps[0].second == ("a", "river", "$", "bank", "$")
-    for each in maps:
-        expected = model.similarity("I went to the [bank]", "a river $[bank]$", layers=each.layer)
-        assert each.cosines[4, 3] == pytest.approx(expected, abs=1e-5)
-    draw_similarity_map(maps, tmp_path / "map.svg")
+    compared = compare_sentences(model, first, second, layers=["0", "top"])
+    assert [*compared.cosines] == [0, 2]
+    assert compared.second == ("a", "river", "$", "bank", "$")
+    for layer, cosines in compared.cosines.items():
+        expected = model.similarity("I went to the [bank]", "a river $[bank]$", layers=layer)
+        assert cosines[4, 3] == pytest.approx(expected, abs=1e-5)
+    draw_similarity_map(compared, tmp_path / "map.svg")
     drawn = (tmp_path / "map.svg").read_text()
     assert all(f">{word}<" in drawn for word in ("went", "river", "bank", "$", "layer 0", "layer 2"))
     assert list(tmp_path.iterdir()) == [tmp_path / "map.svg"]

@@ -67,16 +67,16 @@ def use_the_analysis(model: Elmo) -> None:
     index = analysis.build_index(model, "index", ["texts.txt"])
     assert_type(index, analysis.CorpusIndex)
     found = analysis.find_neighbors(model, "a [play]", index, words="same", layers=[1, "average"])
-    assert_type(found.layers[0].neighbors[0].occurrence, analysis.Occurrence)
+    assert_type(found.layers["meaning"][0].occurrence, analysis.Occurrence)
     assert_type(found.static[0].word, str)
     occurrences, num_found = index.find_occurrences("play", max_occurrences=100)
     senses = analysis.induce_senses(model, "play", occurrences, num_found=num_found, layer="top")
     assert_type(senses, analysis.WordSenses)
     result = tasks.probe(model, "tagging", train="a.conllu", test="b.conllu", columns={"tag": "xpos"})
     assert_type(result.rows[0].scores["tag"].spread, float | None)
-    maps = analysis.compare_sentences(model, "a bank", ["the", "bank"], layers=[0, "top"])
-    assert_type(maps[0].cosines, Array)
-    analysis.draw_similarity_map(maps, "similarity.png")
+    compared = analysis.compare_sentences(model, "a bank", ["the", "bank"], layers=[0, "top"])
+    assert_type(compared.cosines[0], Array)
+    analysis.draw_similarity_map(compared, "similarity.png")
 
 
 def use_a_task(task: tasks.Task) -> None:

@@ -3,24 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from elmo.analysis.layers import Array, LayerKey, choose_layers, embed_layers, name_layer
 from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words, read_query
-from elmo.analysis.style import drawing, ink_on
+from elmo.analysis.style import drawing
 from elmo.errors import InputError
 from elmo.inference.context import normalize
 from elmo.inference.layers import Layers, cosine
 from elmo.language import translate
 from elmo.model import Elmo
 from elmo.text.sentence_input import Sentence, read_sentences
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.image import AxesImage
 
 MOST_WORDS = 60
 _WORDS_WITH_NUMBERS = 16
@@ -44,12 +40,11 @@ class WordSimilarities:
 
 @dataclass(frozen=True)
 class SimilarityMap:
-    """Cosines (words of the first sentence, words of the second) in one layer."""
+    """Cosines in each layer, as an array (words of the first sentence, words of the second)."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]
-    layer: LayerKey
-    cosines: Array
+    cosines: dict[LayerKey, Array]
 
 
 def compare_words(model: Elmo, words: Sequence[str | Occurrence], *, layers: Layers | None = None) -> WordSimilarities:
@@ -86,7 +81,7 @@ def compare_texts(model: Elmo, texts: Sequence[Sentence]) -> WordSimilarities:
 
 def compare_sentences(
     model: Elmo, first: Sentence, second: Sentence, *, layers: Sequence[str | int] | None = None
-) -> list[SimilarityMap]:
+) -> SimilarityMap:
     """Compare all word pairs of two sentences in each layer; by default "meaning", or the average without it."""
     keys = choose_layers(layers or ["average" if model.context is None else "meaning"], model)
     words = read_sentences((first, second), model.tokenization)
@@ -97,46 +92,34 @@ def compare_sentences(
     occurrences = [
         Occurrence(sentence, start, start + 1) for sentence in joined for start in range(len(sentence.offsets))
     ]
-    maps = []
+    cosines: dict[LayerKey, Array] = {}
     for key, vectors in embed_layers(model, occurrences, keys).items():
         rows, columns = np.split(normalize(vectors), [len(words[0])])
-        maps.append(SimilarityMap(tuple(words[0]), tuple(words[1]), key, rows @ columns.T))
-    return maps
+        cosines[key] = rows @ columns.T
+    return SimilarityMap(tuple(words[0]), tuple(words[1]), cosines)
 
 
-def draw_similarity_map(maps: Sequence[SimilarityMap], output: str | Path) -> None:
-    """Draw maps of the same two sentences side by side."""
+def draw_similarity_map(similarity_map: SimilarityMap, output: str | Path) -> None:
+    """Draw the layers side by side."""
     from rich.cells import cell_len
 
-    first, second = maps[0].first, maps[0].second
+    first, second, layers = similarity_map.first, similarity_map.second, similarity_map.cosines
     longest = max(map(cell_len, second))
-    is_rotated = longest > 5
+    rotation = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"} if longest > 5 else {}
     width = max(2.6, _INCHES_PER_WORD * len(second)) + 0.1 * max(map(cell_len, first))
-    height = max(1.5, _INCHES_PER_WORD * len(first)) + (min(0.085 * longest, 2.5) if is_rotated else 0.3) + 0.6
-    lowest = min(0.0, *(float(layer.cosines.min()) for layer in maps))
-    # Rounded, so that a cosine just below 1 does not remove the tick at 1 from the scale.
-    highest = max(0.5, *(float(layer.cosines.max().round(2)) for layer in maps))
-    with drawing(output, (width * len(maps) + 1.0, height)) as figure:
-        all_axes = figure.subplots(1, len(maps), squeeze=False, sharey=True)[0]
-        for layer, axes in zip(maps, all_axes, strict=True):
-            image = _draw_map(axes, layer, (lowest, highest), is_rotated=is_rotated)
+    height = max(1.5, _INCHES_PER_WORD * len(first)) + (min(0.085 * longest, 2.5) if rotation else 0.3) + 0.6
+    with drawing(output, (width * len(layers) + 1.0, height)) as figure:
+        all_axes = figure.subplots(1, len(layers), squeeze=False, sharey=True)[0]
+        for (layer, cosines), axes in zip(layers.items(), all_axes, strict=True):
+            image = axes.imshow(cosines, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+            axes.set_xticks(range(len(second)), second, **rotation)
+            axes.set_title(translate(name_layer(layer)))
+            axes.tick_params(length=0)
+            axes.spines[:].set_visible(False)
+            if max(cosines.shape) <= _WORDS_WITH_NUMBERS:
+                for (row, column), value in np.ndenumerate(cosines):
+                    ink = "white" if value > 0.6 else "black"
+                    axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8.5, color=ink)
         all_axes[0].set_yticks(range(len(first)), first)
         colorbar = figure.colorbar(image, ax=list(all_axes), label=translate("cosine"), pad=0.02, aspect=30)
         colorbar.outline.set_visible(False)
-
-
-def _draw_map(axes: "Axes", layer: SimilarityMap, limits: tuple[float, float], *, is_rotated: bool) -> "AxesImage":
-    image = axes.imshow(layer.cosines, cmap="Blues", vmin=limits[0], vmax=limits[1], aspect="auto")
-    axes.set_xticks(range(len(layer.second)), layer.second)
-    if is_rotated:
-        for label in axes.get_xticklabels():
-            label.set(rotation=45, ha="right", rotation_mode="anchor")
-    axes.set_title(translate(name_layer(layer.layer)))
-    axes.tick_params(length=0)
-    axes.spines[:].set_visible(False)
-    if max(layer.cosines.shape) <= _WORDS_WITH_NUMBERS:
-        colors = image.to_rgba(layer.cosines)
-        for (row, column), value in np.ndenumerate(layer.cosines):
-            ink = ink_on(colors[row, column])
-            axes.text(column, row, f"{value:.2f}", ha="center", va="center", fontsize=8.5, color=ink)
-    return image

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy.typing as npt
-
 from elmo.errors import InputError
 from elmo.extras import require
 from elmo.files.durable import atomic_write, check_parent
@@ -91,9 +89,3 @@ def list_fonts() -> list[str]:
 
     installed = {entry.name for entry in fontManager.ttflist}
     return [_FONT, *(name for name in _CJK_FONTS if name in installed)]
-
-
-def ink_on(color: npt.NDArray[Any]) -> str:
-    """Return black or white, whichever is readable on a color."""
-    red, green, blue = color[:3]
-    return "black" if 0.3 * red + 0.59 * green + 0.11 * blue > 0.55 else "white"
