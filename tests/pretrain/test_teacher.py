@@ -47,7 +47,7 @@ def test_neighbors_in_the_batch_change_no_vector(teacher, monkeypatch):
     alone = [teacher.encode([words]) for words in SENTENCES]
     torch.testing.assert_close(together.words, torch.cat([encoded.words for encoded in alone]))
     torch.testing.assert_close(together.sentences, torch.cat([encoded.sentences for encoded in alone]))
-    assert not together.words.requires_grad and not together.sentences[3].any()
+    assert not together.words.requires_grad
     monkeypatch.setattr("elmo.pretrain.teacher.PIECES_AT_ONCE", 16)
     torch.testing.assert_close(teacher.encode(SENTENCES * 2).words[11:], together.words)
 
