@@ -60,14 +60,17 @@ def replace_dataset(folder, name, write):
             lambda file: file.create_group("CNN_proj/b_proj"),
             "tokens.projection.bias is missing",
         ),
-        (lambda file: file.create_dataset("CNN_proj/b_proj", data="text"), "has values of type object under"),
+        (
+            lambda file: file.create_dataset("CNN_proj/b_proj", data="text"),
+            "has the type object; it must be an array",
+        ),
         (
             lambda file: file.create_dataset("CNN_proj/b_proj", data=h5py.Empty("f4")),
-            "an array of numbers was exp",
+            "it must be an array of numbers",
         ),
         (
             lambda file: file.create_dataset("CNN_proj/b_proj", data=np.zeros(6, "c8")),
-            "has values of type complex64",
+            "has the type complex64",
         ),
         (
             lambda file: file.create_dataset("CNN_proj/b_proj", data=np.float32(1)),

@@ -236,7 +236,7 @@ def test_a_cache_that_cannot_be_written_is_named(
 
 def test_local_files_only_makes_no_request(server: FileServer, url: str, tmp_path: Path) -> None:
     target = tmp_path / "models" / "weights.hdf5"
-    assert "local_files_only is set" in message_of(url, folder="models", local_files_only=True)
+    assert "but local_files_only is set" in message_of(url, folder="models", local_files_only=True)
     assert server.requests == []
     fetch_url(url, folder="models")
     assert fetch_url(url, folder="models", local_files_only=True) == target

@@ -86,7 +86,7 @@ def test_saving_onto_a_file_is_refused(tiny_model, tmp_path):
 def test_files_of_two_saves_are_not_mixed(saved, other_model, tmp_path):
     other_model.save_pretrained(tmp_path / "other")
     (tmp_path / "other" / "weights.safetensors").replace(saved / "weights.safetensors")
-    with pytest.raises(CheckpointError, match=r"config.json and weights.safetensors come from different saves"):
+    with pytest.raises(CheckpointError, match=r"weights.safetensors and config.json come from different saves"):
         Elmo.from_pretrained(saved)
 
 

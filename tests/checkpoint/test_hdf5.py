@@ -147,7 +147,7 @@ def test_shapes_that_contradict_the_options_are_all_named(tmp_path):
     message = str(caught.value)
     assert "left_to_right.layers.1.state_weight has shape (40, 5), the configuration needs (40, 6)" in message
     assert "tokens.projection.weight is missing" in message
-    assert "use files of the same model" in message
+    assert "use files of one model" in message
 
 
 def test_nan_weights_are_refused(tmp_path):

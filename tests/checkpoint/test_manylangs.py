@@ -155,8 +155,8 @@ def test_weights_the_settings_do_not_ask_for_are_named(tmp_path, part, name, val
 @pytest.mark.parametrize(
     ("name", "tensor", "message"),
     [
-        ("word_emb_layer.embedding.weight", torch.zeros(11), "has word_emb_layer.embedding.weight of shape (11,)"),
-        ("char_emb_layer.embedding.weight", torch.tensor(1.0), "has char_emb_layer.embedding.weight of shape ()"),
+        ("word_emb_layer.embedding.weight", torch.zeros(11), "has shape (11,); it must be a matrix"),
+        ("char_emb_layer.embedding.weight", torch.tensor(1.0), "has shape (); it must be a matrix"),
         (
             "highways._layers.0.bias",
             torch.zeros(1),

@@ -54,7 +54,7 @@ def test_both_files_land_in_one_folder(mirror: FileServer, weights: bytes, tmp_p
 
 
 def test_local_files_only_names_the_missing_model(mirror: FileServer, tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match=r"is not in the cache .* and local_files_only is set"):
+    with pytest.raises(CheckpointError, match=r"is not in the cache .* but local_files_only is set"):
         fetch_official("small", local_files_only=True)
     assert mirror.requests == []
 

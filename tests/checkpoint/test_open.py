@@ -205,5 +205,5 @@ def test_a_hub_failure_mentions_the_missing_path_first(tmp_path, monkeypatch):
 
 def test_a_revision_is_only_accepted_for_hub_models(hdf5_folder):
     for source in (hdf5_folder, "small"):
-        with pytest.raises(CheckpointError, match="revision was given, but .* is not a hub model"):
+        with pytest.raises(CheckpointError, match="revision is 'main', but .* is not a hub model"):
             open_checkpoint(source, revision="main")

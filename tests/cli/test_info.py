@@ -109,12 +109,7 @@ def test_damaged_weights_are_reported(run: Run, tiny_model, tmp_path):
     content[-1] ^= 1  # a bit of a weight, which stays finite
     weights.write_bytes(content)
     message = run("info", tmp_path / "model").message()
-    found, recorded = re.findall("[0-9a-f]{64}", message)
-    assert message == (
-        f"{weights} is damaged (checksum mismatch): its content hash is {found}, but {recorded} was recorded when "
-        "it was saved; get or save the model again."
-    )
-    assert recorded == content_hash(tiny_model.checkpoint().weights)
+    assert message == f"{weights} is damaged (checksum mismatch); get or save the model again."
 
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal(run: Run, tiny_model, tmp_path):

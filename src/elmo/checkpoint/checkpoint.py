@@ -53,9 +53,7 @@ class Checkpoint:
     def __post_init__(self) -> None:
         faults = list_differences(shapes_of(self.weights), expected_shapes(self.config))
         if faults:
-            raise CheckpointError(
-                f"The weights do not fit the configuration: {list_some(faults)}; use files of the same model."
-            )
+            raise CheckpointError(f"The weights do not fit the settings: {list_some(faults)}; use files of one model.")
         if not isinstance(self.weights, StoredWeights):
             check_finite(self.weights)
         _check_word_lists(self)

@@ -32,10 +32,7 @@ def fetch_url(url: str, *, folder: str | None = None, local_files_only: bool = F
     if target.exists():
         return target
     if local_files_only:
-        raise CheckpointError(
-            f"{url} is not in the cache ({target} does not exist) and local_files_only is set; allow the download "
-            "once, or give the path of a local copy."
-        )
+        raise CheckpointError(f"{url} is not in the cache ({target}), but local_files_only is set; download it first.")
     # Outside the target's folder, which should contain nothing but the model.
     lock = cache / "locks" / f"{_short_hash(target.relative_to(cache).as_posix())}.lock"
     try:

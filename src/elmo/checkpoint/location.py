@@ -52,10 +52,7 @@ def read_file(path: Path) -> bytes:
 def check_expansion(num_bytes: int, num_compressed_bytes: int, subject: object) -> None:
     """Raise CheckpointError for content that expands to many times its compressed size."""
     if num_bytes > max(_ALWAYS_ALLOWED_BYTES, _MAX_EXPANSION * num_compressed_bytes):
-        raise CheckpointError(
-            f"{subject} has {num_compressed_bytes:,} bytes that would expand to {num_bytes:,} or more; no model "
-            "compresses like that, so it was not opened."
-        )
+        raise CheckpointError(f"{subject} would expand to {num_bytes:,} or more bytes; no model compresses like that.")
 
 
 def read_json(path: Path) -> dict[str, Any]:

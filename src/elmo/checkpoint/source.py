@@ -66,9 +66,7 @@ def find_model(source: str | Path, *, revision: str | None = None, local_files_o
     path, name, installed = as_path(source, "The model"), str(source), installed_models()
     is_local = path.exists() or path.with_name(f"{path.name}.index").exists()
     if revision is not None and (is_local or name in installed or name in OFFICIAL):
-        raise CheckpointError(
-            f"revision was given, but {name!r} is not a hub model, and only hub models have revisions; leave it out."
-        )
+        raise CheckpointError(f"revision is {revision!r}, but {name!r} is not a hub model; leave it out.")
     if (path / RUN_FILE).is_file():
         if checkpoints := list_checkpoints(path):
             return checkpoints[-1]

@@ -20,8 +20,8 @@ from elmo.text.characters import Utf8Alphabet
 NUM_FILE_CHARACTERS = Utf8Alphabet.NUM_IDS - 1
 Entry = TypeVar("Entry")
 
-# Options of bilm-tf -> our settings, and the values of options that a file may leave out.
-_LSTM_OPTIONS = {
+# Options of bilm-tf and ELMoForManyLangs -> our settings, and the defaults of bilm-tf.
+LSTM_OPTIONS = {
     "dim": "cell_dim",
     "projection_dim": "output_dim",
     "n_layers": "num_layers",
@@ -29,7 +29,7 @@ _LSTM_OPTIONS = {
     "proj_clip": "projection_clip",
     "use_skip_connections": "residual",
 }
-_CNN_OPTIONS = {
+CNN_OPTIONS = {
     "filters": "filters",
     "n_highway": "num_highways",
     "activation": "activation",
@@ -50,7 +50,7 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
     """Return the ModelConfig for an options.json; `source` names the file in errors."""
     try:
         lstm, cnn = {**_DEFAULTS, **options["lstm"]}, options.get("char_cnn")
-        encoder = {setting: lstm[option] for option, setting in _LSTM_OPTIONS.items()}
+        encoder = {setting: lstm[option] for option, setting in LSTM_OPTIONS.items()}
         dim = encoder["output_dim"]
         values: dict[str, Any] = {"encoder": encoder, "characters": None, "token_projection": False}
         encoder["projected"] = encoder["cell_dim"] != dim
@@ -58,7 +58,7 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
             values["words"] = {"num_words": options["n_tokens_vocab"], "embedding_dim": dim}
         else:
             cnn = {**_DEFAULTS, **cnn}
-            values["characters"] = {setting: cnn[option] for option, setting in _CNN_OPTIONS.items()}
+            values["characters"] = {setting: cnn[option] for option, setting in CNN_OPTIONS.items()}
             values["characters"]["embedding_dim"] = cnn["embedding"]["dim"]
             values["token_projection"] = sum(channels for _, channels in cnn["filters"]) != dim
         if with_softmax:
@@ -90,10 +90,10 @@ def write_options(config: ModelConfig) -> dict[str, Any]:
         faults.append("its word vectors are projected to their own size")
     if faults:
         raise CheckpointError(f"This model cannot be written as bilm-tf HDF5: {'; '.join(faults)}.")
-    lstm = {option: getattr(encoder, setting) for option, setting in _LSTM_OPTIONS.items()}
+    lstm = {option: getattr(encoder, setting) for option, setting in LSTM_OPTIONS.items()}
     options: dict[str, Any] = {"bidirectional": True, "lstm": lstm}
     if characters:
-        cnn = {option: getattr(characters, setting) for option, setting in _CNN_OPTIONS.items()}
+        cnn = {option: getattr(characters, setting) for option, setting in CNN_OPTIONS.items()}
         # Inference in the old programs needs 262 characters, although the file has one row fewer.
         options["char_cnn"] = {
             **cnn,

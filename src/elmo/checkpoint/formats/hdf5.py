@@ -98,11 +98,9 @@ def _read_array(dataset: Any) -> Array:
         return dataset
     path, name = dataset.file.filename, dataset.name.strip("/")
     if dataset.shape is None or dataset.dtype.kind not in "fiu":
-        raise CheckpointError(
-            f"{path} has values of type {dataset.dtype} under {name!r}; an array of numbers was expected."
-        )
+        raise CheckpointError(f"{name} in {path} has the type {dataset.dtype}; it must be an array of numbers.")
     if dataset.external or dataset.is_virtual:
-        raise CheckpointError(f"{path} links {name!r} to another file; all weights must be in one file.")
+        raise CheckpointError(f"{name} in {path} is a link to another file; all weights must be in one file.")
     # A damaged shape could otherwise allocate any amount of memory.
     num_stored_bytes = dataset.id.get_storage_size()
     if dataset.chunks is None and dataset.nbytes > num_stored_bytes:

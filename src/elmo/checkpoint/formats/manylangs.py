@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.formats.bilm import Variable, import_weights
+from elmo.checkpoint.formats.bilm import CNN_OPTIONS, LSTM_OPTIONS, Variable, import_weights
 from elmo.checkpoint.location import check_expansion, read_file, read_json, read_lines
 from elmo.checkpoint.shapes import DIRECTIONS
 from elmo.checkpoint.tensors import Array
@@ -24,7 +24,6 @@ from elmo.text.characters import DictionaryAlphabet
 
 ENCODER_FILE, TOKENS_FILE = "encoder.pkl", "token_embedder.pkl"
 WORD_TABLE, CHARACTER_TABLE = "word_emb_layer.embedding.weight", "char_emb_layer.embedding.weight"
-_TABLES = {WORD_TABLE: "tokens.words.weight", CHARACTER_TABLE: "tokens.characters.embedding.weight"}
 LSTM_NAMES = {
     "input_linearity.weight": "input_weight",
     "state_linearity.weight": "state_weight",
@@ -44,24 +43,23 @@ def read_manylangs(folder: Path) -> Checkpoint:
         begin, end = DictionaryAlphabet.BEGIN_WORD, DictionaryAlphabet.END_WORD
         characters = tuple({begin: end, end: begin}.get(name, name) for name in characters)
     config = _make_config(settings, folder, state)
-    tables = [Variable(name, (weight,)) for name, weight in _TABLES.items()]
     return Checkpoint(
         config=config,
-        weights=import_weights([*tables, *list_variables(config)], state, np.asarray, str(folder)),
+        weights=import_weights(list_variables(config), state, np.asarray, str(folder)),
         vocabulary=words,
         characters=characters,
         origin={"format": "manylangs", "source": folder.name},
     )
 
 
-def _read_settings(folder: Path) -> Mapping[str, Any] | None:
-    """Return the settings; None if their file is missing, as then those of the published models are assumed."""
+def _read_settings(folder: Path) -> Mapping[str, Any]:
+    """Return the settings, empty if their file is missing."""
     settings = read_json(folder / "config.json")
     if "token_embedder" in settings:
         return settings
     # The path is from the machine that trained the model; the file that it names is in this folder.
     path = folder / Path(str(settings.get("config_path", "")).replace("\\", "/")).name
-    return read_json(path) if path.is_file() else None
+    return read_json(path) if path.is_file() else {}
 
 
 def _read_dictionary(folder: Path, name: str, state: dict[str, Array], key: str) -> tuple[str, ...] | None:
@@ -70,69 +68,57 @@ def _read_dictionary(folder: Path, name: str, state: dict[str, Array], key: str)
     if table is None:
         return None
     if table.ndim != 2:
-        raise CheckpointError(
-            f"{folder / TOKENS_FILE} has {key} of shape {table.shape}; one vector per entry was expected."
-        )
+        raise CheckpointError(f"{key} in {folder} has shape {table.shape}; it must be a matrix.")
     rows: dict[str, int] = {}
     for line_number, line in enumerate(read_lines(path), start=1):
         entry, tab, row = line.removesuffix("\r").rpartition("\t")
-        if not tab or not row.isdecimal() or len(row) > 18 or int(row) >= table.shape[0]:
-            raise CheckpointError(
-                f"{path}, line {line_number} is {line!r:.80}; an entry, a tab and a number below {table.shape[0]} were "
-                "expected."
-            )
+        if not tab or not row.isdecimal() or int(row[:18]) >= len(table):
+            raise CheckpointError(f"{path}, line {line_number} is {line!r:.80}; give an entry, a tab and a row.")
         rows[entry] = int(row)
     entries = sorted(rows, key=rows.__getitem__)
     state[key] = table[[rows[entry] for entry in entries]]
     return tuple(entries)
 
 
-def _make_config(settings: Mapping[str, Any] | None, folder: Path, state: Mapping[str, Array]) -> ModelConfig:
-    values: dict[str, Any] = {"encoder": {}, "characters": {}}
+def _make_config(settings: Mapping[str, Any], folder: Path, state: Mapping[str, Array]) -> ModelConfig:
+    """Return the configuration; our defaults are the settings of the published models."""
     try:
-        if settings is not None:
-            encoder, embedder = settings["encoder"], settings["token_embedder"]
-            for section, name, known in ((encoder, "encoder", "elmo"), (embedder, "token_embedder", "cnn")):
-                if section["name"].lower() != known:
-                    raise CheckpointError(
-                        f"The model in {folder} has the {name} {section['name']!r}; only {known!r} is supported."
-                    )
-            values["encoder"] = {
-                "num_layers": encoder["n_layers"],
-                "cell_dim": encoder["dim"],
-                "output_dim": encoder["projection_dim"],
-                "cell_clip": encoder.get("cell_clip") or None,
-                "projection_clip": encoder.get("proj_clip") or None,
-            }
-            values["characters"] = {
-                "max_characters": embedder.get("max_characters_per_token", 50),
-                "filters": embedder["filters"],
-                "num_highways": embedder["n_highway"],
-                "activation": embedder["activation"],
-            }
-        max_characters = values["characters"].get("max_characters", 50)
-        values["encoder"]["forget_bias"] = 0.0  # included in the learned bias
-        if WORD_TABLE in state:
-            num_words, embedding_dim = state[WORD_TABLE].shape
-            sizes = {"num_words": num_words, "embedding_dim": embedding_dim}
-            values["words"] = {**sizes, "max_word_length": max_characters - 2}
+        encoder, embedder = settings.get("encoder", {}), settings.get("token_embedder", {})
+        for section, name, known in ((encoder, "encoder", "elmo"), (embedder, "token_embedder", "cnn")):
+            if section.get("name", known).lower() != known:
+                raise CheckpointError(
+                    f"The model in {folder} has the {name} {section['name']!r}; only {known!r} is supported."
+                )
+        lstm = {setting: encoder[option] or None for option, setting in LSTM_OPTIONS.items() if option in encoder}
+        values: dict[str, Any] = {
+            "encoder": {**lstm, "forget_bias": 0.0},  # included in the learned bias
+            "characters": None,
+            "begin_word": "<bos>",
+            "end_word": "<eos>",
+            "unknown_word": "<oov>",
+        }
         if CHARACTER_TABLE in state:
-            num_characters, embedding_dim = state[CHARACTER_TABLE].shape
-            sizes = {"num_characters": num_characters, "embedding_dim": embedding_dim}
-            values["characters"] |= {**sizes, "alphabet": "dictionary"}
-        else:
-            values["characters"] = None
-        return ModelConfig.from_dict({**values, "begin_word": "<bos>", "end_word": "<eos>", "unknown_word": "<oov>"})
-    except (KeyError, TypeError, AttributeError, ConfigError) as error:
+            num_characters, dim = state[CHARACTER_TABLE].shape
+            cnn = {setting: embedder[option] for option, setting in CNN_OPTIONS.items() if option in embedder}
+            sizes = {"num_characters": num_characters, "embedding_dim": dim}
+            values["characters"] = {**cnn, **sizes, "alphabet": "dictionary"}
+        if WORD_TABLE in state:
+            num_words, dim = state[WORD_TABLE].shape
+            max_length = embedder.get("max_characters_per_token", 50) - 2
+            values["words"] = {"num_words": num_words, "embedding_dim": dim, "max_word_length": max_length}
+        return ModelConfig.from_dict(values)
+    except (TypeError, AttributeError, ConfigError) as error:
         raise CheckpointError(f"The settings of the model in {folder} are not valid: {error}") from error
 
 
 def list_variables(config: ModelConfig) -> Iterator[Variable]:
-    """Yield the variables of a model except the embeddings.
+    """Yield the variables of a model.
 
     Highway gates are negated: ours weight the transform, theirs the input, and 1 - sigmoid(x) = sigmoid(-x).
     """
     prefix, characters = "tokens.characters", config.characters
+    yield Variable(WORD_TABLE, ("tokens.words.weight",))
+    yield Variable(CHARACTER_TABLE, (f"{prefix}.embedding.weight",))
     for leaf in ("weight", "bias"):
         yield Variable(f"projection.{leaf}", (f"tokens.projection.{leaf}",))
         for index in range(len(characters.filters) if characters else 0):
