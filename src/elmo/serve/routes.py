@@ -64,7 +64,7 @@ async def embed_sentences(body: schemas.EmbedRequest, service: ServiceOf) -> Jso
             raise Problem(422, "invalid_request", message, field="spans")
         service.check_values(sum(map(len, body.spans)), values_per_word, "spans")
         embed = partial(model.elmo.embed_spans, words, body.spans, layers=layers)
-        arrays: Any = await service.run(embed, [word for sentence in words for word in sentence])
+        arrays: Any = await service.run(embed, words)
     else:
         service.check_values(sum(map(len, words)), values_per_word, "sentences")
         arrays = await service.compute(
@@ -102,9 +102,10 @@ async def compare_words(body: schemas.SimilarityRequest, service: ServiceOf) -> 
         vectors_a, vectors_b = model.elmo.embed_spans([words_a, words_b], [[span_a], [span_b]], layers=layers)
         return cosine(vectors_a[0], vectors_b[0]).tolist()
 
-    values = await service.run(
-        lambda: {"cosine": compare(layers), "cosine_by_layer": compare("all")}, words_a + words_b
-    )
+    def compare_all() -> dict[str, Any]:
+        return {"cosine": compare(layers), "cosine_by_layer": compare("all")}
+
+    values = await service.run(compare_all, [words_a, words_b])
     words = {"words_a": words_a[slice(*span_a)], "words_b": words_b[slice(*span_b)]}
     return JsonResponse({"model": model.name, **values, **words})
 
@@ -122,7 +123,7 @@ async def find_substitutes(body: schemas.SubstitutesRequest, service: ServiceOf)
         top_k=body.top_k, punctuation=body.punctuation, same_word=body.same_word,
         add_period=isinstance(body.sentence, str),
     )  # fmt: skip
-    substitutes = await service.run(find, words)
+    substitutes = await service.run(find, [words])
     return JsonResponse({"model": model.name, "words": words, "index": span[0], "substitutes": substitutes})
 
 
@@ -149,7 +150,7 @@ async def find_senses(body: schemas.SensesRequest, service: ServiceOf) -> JsonRe
         Occurrence(join_words(words, QUERY_SOURCE, number), *span) for number, (words, span) in enumerate(located)
     ]
     find = partial(map_senses, model.elmo, occurrences, layers=body.layers, num_senses=body.num_senses)
-    senses = await service.run(find, [word for words, _ in located for word in words])
+    senses = await service.run(find, [words for words, _ in located])
     return JsonResponse({"model": model.name, **senses.to_dict()})
 
 
@@ -164,8 +165,7 @@ async def predict(name: str, body: schemas.TaskRequest, service: ServiceOf) -> J
     examples = await asyncio.to_thread(task.read_items, body.items)
     texts = [text for example in examples for text in task.texts(example)]
     service.check_words(texts, "items")
-    words = [word for text in texts for word in text]
-    predicted = await service.run(lambda: list(task.predict_examples(examples)), words)
+    predicted = await service.run(lambda: list(task.predict_examples(examples)), texts)
     predictions = [
         describe_prediction(prediction, item if isinstance(item, str) else None)
         for item, prediction in zip(body.items, predicted, strict=True)

@@ -1,6 +1,7 @@
 """The functions that all routes share: tokenizing texts, checking limits, and computing results with the batcher."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
@@ -74,8 +75,9 @@ class Service:
             message = f"The response would have {count} numbers, but at most {limit} are sent; {advice}."
             raise Problem(413, "answer_too_large", message, field=field)
 
-    async def run(self, function: Callable[[], ResultT], words: Words) -> ResultT:
-        """Run a function in the compute thread and return its result; it takes the queue space of `words`."""
+    async def run(self, function: Callable[[], ResultT], sentences: Sequence[Words]) -> ResultT:
+        """Run a function of these sentences in the compute thread and return its result."""
+        words = [*itertools.chain.from_iterable(sentences)]  # one entry in the queue, which is not split
         (result,) = await self.compute(object(), lambda _: [function()], [words])
         return result  # type: ignore[no-any-return]
 
