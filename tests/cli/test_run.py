@@ -8,8 +8,8 @@ from elmo import Elmo, __version__, progress
 from elmo.checkpoint.open import Format
 from elmo.cli import main
 from elmo.cli.app import COMMANDS, GROUPS
-from elmo.inference.embedder import Embedder
 from elmo.vectors.settings import FILE_ENDINGS
+from elmo.vectors.writing import RowEmbedder
 from tests.cli.conftest import Run
 
 
@@ -92,7 +92,7 @@ def test_a_failure_leaves_the_old_file_alone(
 ):
     output = tmp_path / f"vectors{ending}"
     output.write_text("old")
-    embed = Embedder.embed
+    embed = RowEmbedder._embed
     num_calls = 0
 
     def fail_the_second_time(self, *arguments, **options):
@@ -103,7 +103,7 @@ def test_a_failure_leaves_the_old_file_alone(
             raise make_error(*values)  # a new one: its traceback keeps the open files of this test
         return embed(self, *arguments, **options)
 
-    monkeypatch.setattr(Embedder, "embed", fail_the_second_time)
+    monkeypatch.setattr(RowEmbedder, "_embed", fail_the_second_time)
     answer = run(command, "-", "-m", model_folder, "-o", output, "--state", "carry", stdin=b"one\ntwo")
     assert (answer.code, answer.err) == (code, line)
     assert [entry.name for entry in tmp_path.iterdir()] == [output.name]
