@@ -5,16 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from elmo.config import ContextConfig
 from elmo.kernels import library as library_module
 from elmo.kernels import meaning
 from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.library import VARIANTS, KernelError, find_library
 
 DIM, TOP_DIM, NUM_WORDS, NUM_TOKENS, NUM_CANDIDATES = 24, 12, 50, 9, 20
-SETTINGS = meaning.MeaningSettings(
-    window=3, focus=5.0, decay=0.3, shrinkage=0.1, topic=3.0, cutoff=7.0,
-    substitute_shrinkage=0.2, top_share=1.0, context_share=0.7, substitute_share=1.4, word_share=0.3,
-)  # fmt: skip
+CONFIG = ContextConfig(NUM_WORDS, DIM, window=3, focus=5.0, decay=0.3, shrinkage=0.1)
+SHARES = np.sqrt(np.array([1.0, 0.7, 1.4, 0.3], dtype=np.float32) / 3.4)
 SPANS = np.array([[1, 6, 2, 3, 3, 0], [1, 6, 1, 4, 8, 1], [1, 6, 5, 6, 2, -1], [8, 11, 8, 9, 4, 2]])
 
 
@@ -50,9 +49,11 @@ def make_inputs(*, shared=True, seed=0):
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_library_agrees_with_numpy(variant, shared):
     inputs = make_inputs(shared=shared)
-    expected = meaning.find_meanings(None, SETTINGS, inputs)
+    expected = meaning.find_meanings(None, CONFIG, SHARES, inputs)
     assert expected.shape == (len(SPANS), TOP_DIM + DIM)
-    np.testing.assert_allclose(meaning.find_meanings(open_variant(variant), SETTINGS, inputs), expected, atol=2e-3)
+    np.testing.assert_allclose(
+        meaning.find_meanings(open_variant(variant), CONFIG, SHARES, inputs), expected, atol=2e-3
+    )
 
 
 def test_every_instruction_set_gives_the_same_bits():
@@ -61,7 +62,7 @@ def test_every_instruction_set_gives_the_same_bits():
         pytest.skip("no library")
     inputs = make_inputs()
     runnable = best.variants[best.variants.index(best.variant) :]
-    results = [meaning.find_meanings(open_variant(variant), SETTINGS, inputs) for variant in runnable]
+    results = [meaning.find_meanings(open_variant(variant), CONFIG, SHARES, inputs) for variant in runnable]
     assert all(np.array_equal(result, results[0]) for result in results)
 
 
@@ -69,9 +70,9 @@ def test_every_instruction_set_gives_the_same_bits():
 def test_a_word_has_the_same_bits_alone(library):
     library = None if library == "numpy" else find_library()
     inputs = make_inputs()
-    together = meaning.find_meanings(library, SETTINGS, inputs)
+    together = meaning.find_meanings(library, CONFIG, SHARES, inputs)
     for span, expected in zip(inputs.spans, together, strict=True):
-        alone = meaning.find_meanings(library, SETTINGS, replace(inputs, spans=span[None]))
+        alone = meaning.find_meanings(library, CONFIG, SHARES, replace(inputs, spans=span[None]))
         assert np.array_equal(alone[0], expected)
 
 
@@ -81,7 +82,7 @@ def test_nan_and_infinity_propagate(value):
     inputs.top[1] = value  # the state before the first word
     for library in (None, find_library()):
         with np.errstate(all="ignore"):
-            first, *_, last = meaning.find_meanings(library, SETTINGS, inputs)
+            first, *_, last = meaning.find_meanings(library, CONFIG, SHARES, inputs)
         assert np.isnan(first[TOP_DIM:]).all() and np.isfinite(last).all()
 
 
@@ -104,7 +105,7 @@ def test_numbers_that_lead_outside_are_refused(column):
     wrong = inputs.spans.copy()
     wrong[0, column] = 99
     with pytest.raises(KernelError):
-        meaning.find_meanings(find_library(), SETTINGS, replace(inputs, spans=wrong))
+        meaning.find_meanings(find_library(), CONFIG, SHARES, replace(inputs, spans=wrong))
 
 
 def test_arrays_of_another_type_are_refused():
@@ -112,4 +113,4 @@ def test_arrays_of_another_type_are_refused():
     if find_library() is None:
         pytest.skip("no library")
     with pytest.raises(KernelError, match="top is float64"):
-        meaning.find_meanings(find_library(), SETTINGS, replace(inputs, top=inputs.top.astype(float)))
+        meaning.find_meanings(find_library(), CONFIG, SHARES, replace(inputs, top=inputs.top.astype(float)))

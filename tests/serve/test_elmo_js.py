@@ -20,6 +20,7 @@ from elmo.config import ContextConfig, SentenceConfig
 from elmo.inference import meaning, substitution
 from elmo.inference import sentence as sentence_head
 from elmo.kernels import int8
+from elmo.kernels import meaning as kernels_meaning
 from elmo.serve.page_folder import write_model
 from elmo.text import vocabulary
 from elmo.text.tokenize import tokenize
@@ -81,11 +82,10 @@ def test_constants_are_those_of_python():
     script = Path(str(SCRIPT)).read_text(encoding="utf-8")
     numbers = dict(re.findall(r"\b([A-Z][A-Z_]+) = ([\d._]+(?:e-?\d+)?)[,;]", script))
     expected = {}
-    for module in (int8, meaning, sentence_head, substitution, vocabulary):
+    for module in (int8, meaning, kernels_meaning, sentence_head, substitution, vocabulary):
         expected |= {name.lstrip("_"): value for name, value in vars(module).items() if name.isupper()}
-    expected["SUBSTITUTE_SHRINKAGE"] = meaning.SHRINKAGE
     shared = numbers.keys() & expected.keys()
-    assert shared >= {"LEAST_WEIGHT", "FREQUENCY", "RUN_USAGE", "RARITY_FLOOR", "RANK_SHIFT", "SMALLEST_PEAK"}
+    assert shared >= {"LEAST_WEIGHT", "FREQUENCY", "RUN_USAGE", "RARITY_FLOOR", "RANK_SHIFT", "SMALLEST_PEAK", "CUTOFF"}
     for name in shared:
         assert float(numbers[name].replace("_", "")) == pytest.approx(float(expected[name])), name
     pairs = re.findall(r'(\w+): "(\w*)"', re.search(r"const SUFFIXES = \{(.*?)\}", script, re.DOTALL)[1])

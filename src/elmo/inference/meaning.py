@@ -4,7 +4,6 @@ The candidate substitutes of a distinct word, the words with the nearest static 
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -15,14 +14,14 @@ from elmo.inference.scoring import Softmaxes
 from elmo.inference.workers import ForkSafeLock
 from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.library import align, find_library
-from elmo.kernels.meaning import Candidates, Lists, MeaningInputs, MeaningSettings, Tokens, find_meanings, find_nearest
+from elmo.kernels.meaning import Candidates, Lists, MeaningInputs, Tokens, find_meanings, find_nearest
 from elmo.text.batch import CharBatch
 from elmo.text.vocabulary import Vocabulary, is_punctuation
 
 Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 # Chosen on development data together with the settings of the context layer, see docs/meaning.md.
-LIKELIHOOD, TOPIC, CUTOFF, SHRINKAGE = 0.5, 3.0, 5.0, 0.2
+LIKELIHOOD = 0.5  # power of the probability of a substitute
 FREQUENCY = 1.25  # power of a word's frequency by which its probability is divided
 NUM_CANDIDATE_WORDS = 20_000  # the most frequent ones of the table
 NUM_WORDS = 16_384  # only the first rows of the table have substitutes: other words are rare, with few meanings
@@ -44,12 +43,10 @@ class Meaning:
             candidates = _gather_candidates(table, vocabulary, softmaxes)
             if len(candidates[0].scales):
                 self._lists = _CandidateLists(*candidates, config.num_candidates, config.relatedness)
-        self._settings = MeaningSettings(
-            window=config.window, focus=config.focus, decay=config.decay, shrinkage=config.shrinkage,
-            topic=TOPIC, cutoff=CUTOFF, substitute_shrinkage=SHRINKAGE, top_share=1.0,
-            context_share=config.share, word_share=config.word,
-            substitute_share=0.0 if self._lists is None else config.substitutes,
-        )  # fmt: skip
+        substitutes = 0.0 if self._lists is None else config.substitutes
+        values = [1.0, config.share, substitutes, config.word]  # weights in the cosine of two meanings
+        # With these factors, the length of a meaning is about 1.
+        self._shares: Array = np.sqrt(np.array(values) / sum(values)).astype(np.float32)
 
     def vectors(self, batch: CharBatch, top: Array, spans: Sequence[Sequence[Span]] | None = None) -> list[Array]:
         """Return the meanings (T, 2D + d) of the words of each sentence of a batch, in the batch's order.
@@ -57,13 +54,13 @@ class Meaning:
         `top` (N, 2D) holds the top layer of all tokens, sentence by sentence, boundaries included. With `spans`,
         half-open ranges of words, the meanings of these phrases are returned instead.
         """
-        return self._run(batch, top, spans, self._settings, self._lists)
+        return self._run(batch, top, spans, self._shares, self._lists)
 
     def contexts(self, batch: CharBatch) -> list[Array]:
         """Return the context vectors (T, d) of the words of each sentence of a batch."""
         no_top = np.zeros((int(batch.lengths.sum()), 2), dtype=np.float32)  # instead of the top layer
-        settings = replace(self._settings, top_share=0.0, context_share=1.0, substitute_share=0.0, word_share=0.0)
-        meanings = self._run(batch, no_top, None, settings, None)
+        context_only = np.array([0, 1, 0, 0], dtype=np.float32)
+        meanings = self._run(batch, no_top, None, context_only, None)
         return [np.ascontiguousarray(array[:, 2:]) for array in meanings]
 
     def _run(
@@ -71,7 +68,7 @@ class Meaning:
         batch: CharBatch,
         top: Array,
         spans: Sequence[Sequence[Span]] | None,
-        settings: MeaningSettings,
+        shares: Array,
         lists: "_CandidateLists | None",
     ) -> list[Array]:
         places, counts = _locate(batch, spans)
@@ -95,7 +92,9 @@ class Meaning:
             numbers = by_token[queries]
         spans_and_tokens = np.column_stack([places, queries, numbers])
         inputs = MeaningInputs(np.ascontiguousarray(top), positions, tokens, spans_and_tokens, candidate_lists)
-        meanings = find_meanings(find_library(), settings, inputs, single_threaded=self._single_threaded)
+        meanings = find_meanings(
+            find_library(), self._table.config, shares, inputs, single_threaded=self._single_threaded
+        )
         return split_rows(meanings, counts)
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from elmo.config import ContextConfig
 from elmo.kernels.int8 import quantize_rows
 from elmo.kernels.library import KernelError, Library, address_of, struct_fields
 
@@ -22,27 +23,9 @@ _TINY = np.finfo(np.float32).tiny
 _pointer, _int, _float = ctypes.c_void_p, ctypes.c_int64, ctypes.c_float
 
 
-@dataclass(frozen=True)
-class MeaningSettings:
-    """The parameters of the formula; the shares are weights in the cosine of two meanings."""
-
-    window: int
-    focus: float  # a neighbor with cosine c to the word has exp(focus · c) times the weight
-    decay: float  # a neighbor at distance n has exp(-decay · (n - 1)) times the weight
-    shrinkage: float  # a context of length n is scaled to length n / (n + shrinkage)
-    topic: float  # weight of the cosine between a candidate and the context
-    cutoff: float  # candidates whose score is this much lower than the best are left out
-    substitute_shrinkage: float
-    top_share: float
-    context_share: float
-    substitute_share: float
-    word_share: float
-
-    @property
-    def shares(self) -> Array:
-        """Return the factors of top layer, context, substitutes and word, which give a length of about 1."""
-        values = [self.top_share, self.context_share, self.substitute_share, self.word_share]
-        return np.sqrt(np.array(values) / sum(values)).astype(np.float32)
+# The weight of the cosine between a candidate and the context. Candidates whose score is lower than the best by CUTOFF
+# are left out; substitutes of length n are scaled to length n / (n + SUBSTITUTE_SHRINKAGE).
+TOPIC, CUTOFF, SUBSTITUTE_SHRINKAGE = 3.0, 5.0, 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,21 +99,32 @@ class _BatchStruct(ctypes.Structure):
 
 
 def find_meanings(
-    library: Library | None, settings: MeaningSettings, inputs: MeaningInputs, *, single_threaded: bool = False
+    library: Library | None,
+    config: ContextConfig,
+    shares: Array,
+    inputs: MeaningInputs,
+    *,
+    single_threaded: bool = False,
 ) -> Array:
-    """Return the meanings (n, 2D + d) of words or phrases."""
+    """Return the meanings (n, 2D + d) of words or phrases.
+
+    `shares` (4,) are the factors of the top layer, context, substitutes and word.
+    """
     _check(inputs)
     top, tokens, spans, lists = inputs.top, inputs.tokens, inputs.spans, inputs.lists
     (num_positions, top_dim), (num_tokens, dim), num_spans = top.shape, tokens.vectors.shape, len(spans)
     meanings = np.empty((num_spans, top_dim + dim), dtype=np.float32)
     if library is None:
-        _find_by_numpy(settings, inputs, meanings)
+        _find_by_numpy(config, shares, inputs, meanings)
         return meanings
     if not num_spans:
         return meanings
     numbers = spans[:, 5]
-    model = _ModelStruct(dim=dim, top_dim=top_dim, **vars(settings))
-    model.top_share, model.context_share, model.substitute_share, model.word_share = settings.shares.tolist()
+    model = _ModelStruct(
+        dim=dim, top_dim=top_dim, window=config.window, focus=config.focus, decay=config.decay,
+        shrinkage=config.shrinkage, topic=TOPIC, cutoff=CUTOFF, substitute_shrinkage=SUBSTITUTE_SHRINKAGE,
+    )  # fmt: skip
+    model.top_share, model.context_share, model.substitute_share, model.word_share = shares.tolist()
     batch = _BatchStruct(
         top=address_of(top, "top", np.float32, (num_positions, top_dim)),
         tokens=address_of(inputs.positions, "positions", np.int64, (num_positions,)),
@@ -138,7 +132,7 @@ def find_meanings(
         token_scales=address_of(tokens.scales, "token scales", np.float32, (num_tokens,)),
         token_weights=address_of(tokens.weights, "token weights", np.float32, (num_tokens,)),
         num_spans=num_spans,
-        longest=int((spans[:, 3] - spans[:, 2]).max()) + 2 * settings.window,
+        longest=int((spans[:, 3] - spans[:, 2]).max()) + 2 * config.window,
     )
     if lists is not None:
         (num_lists, model.num_candidates), words = lists.candidates.shape, lists.words
@@ -204,31 +198,29 @@ def _check(inputs: MeaningInputs) -> None:
         raise KernelError(f"Softmax rows of {lists.words.softmax.shape[1]} dimensions do not fit the top layer.")
 
 
-def _find_by_numpy(settings: MeaningSettings, inputs: MeaningInputs, meanings: Array) -> None:
+def _find_by_numpy(config: ContextConfig, shares: Array, inputs: MeaningInputs, meanings: Array) -> None:
     """Compute the same as the library, word by word."""
     top, tokens = inputs.top, inputs.tokens
     top_dim = top.shape[1]
-    top_share, context_share, substitute_share, word_share = settings.shares
+    top_share, context_share, substitute_share, word_share = shares
     vectors = tokens.vectors * tokens.scales[:, None]
     for row, span in zip(meanings, inputs.spans.tolist(), strict=True):
         begin, end, start, stop, query, number = span
         row[:top_dim] = top_share * _shrink(top[start:stop].sum(axis=0), 0.0)
-        places = np.r_[max(begin, start - settings.window) : start, stop : min(end, stop + settings.window)]
+        places = np.r_[max(begin, start - config.window) : start, stop : min(end, stop + config.window)]
         distances = np.where(places < start, start - places, places - stop + 1)
         neighbors = inputs.positions[places]
-        shares = np.exp(settings.focus * (vectors[neighbors] @ vectors[query]) - settings.decay * (distances - 1))
-        weighted = (shares * tokens.weights[neighbors]).astype(np.float32)
-        context = _shrink(weighted @ vectors[neighbors], settings.shrinkage)
+        factors = np.exp(config.focus * (vectors[neighbors] @ vectors[query]) - config.decay * (distances - 1))
+        weighted = (factors * tokens.weights[neighbors]).astype(np.float32)
+        context = _shrink(weighted @ vectors[neighbors], config.shrinkage)
         row[top_dim:] = context_share * context + word_share * vectors[query]
         if number >= 0 and inputs.lists is not None:
             states = top[start - 1, : top_dim // 2], top[stop, top_dim // 2 :]
-            substitutes = _find_substitutes(settings, inputs.lists, number, states, context)
+            substitutes = _find_substitutes(inputs.lists, number, states, context)
             row[top_dim:] += substitute_share * substitutes
 
 
-def _find_substitutes(
-    settings: MeaningSettings, lists: Lists, number: int, states: tuple[Array, Array], context: Array
-) -> Array:
+def _find_substitutes(lists: Lists, number: int, states: tuple[Array, Array], context: Array) -> Array:
     words = lists.words
     chosen = lists.candidates[number]
     is_shared = words.softmax.shape[1] == len(states[0])
@@ -236,12 +228,12 @@ def _find_substitutes(
     rounded, scale = quantize_rows(state[None])
     dots = words.softmax[chosen] @ rounded[0].astype(np.float64)
     scores = dots * (scale * lists.factors[number]) + lists.offsets[number]
-    kept = np.flatnonzero(~(scores < scores.max() - settings.cutoff))
+    kept = np.flatnonzero(~(scores < scores.max() - CUTOFF))
     vectors = words.vectors[chosen[kept]] * words.scales[chosen[kept], None]
-    scores = scores[kept] + settings.topic * (vectors @ context)
+    scores = scores[kept] + TOPIC * (vectors @ context)
     probabilities = np.exp(scores - scores.max())
     mean = (probabilities / probabilities.sum()).astype(np.float32) @ vectors
-    return _shrink(mean - lists.priors[number], settings.substitute_shrinkage)
+    return _shrink(mean - lists.priors[number], SUBSTITUTE_SHRINKAGE)
 
 
 def _shrink(vector: Array, shrinkage: float) -> Array:
