@@ -10,7 +10,6 @@ import locale
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -57,9 +56,9 @@ def read_catalog() -> dict[str, str]:
 def _list_patterns() -> list[tuple[re.Pattern[str], str]]:
     """Return a pattern and a translation for each text with values, the longest texts first."""
 
-    def make() -> Iterator[tuple[re.Pattern[str], str]]:
-        for text, translation in sorted(read_catalog().items(), key=lambda entry: -len(entry[0])):
-            if "{}" in text:
-                yield re.compile("(.*?)".join(map(re.escape, text.split("{}"))), re.DOTALL), translation
-
-    return list(make())
+    entries = sorted(read_catalog().items(), key=lambda entry: -len(entry[0]))
+    return [
+        (re.compile("(.*?)".join(map(re.escape, text.split("{}"))), re.DOTALL), translation)
+        for text, translation in entries
+        if "{}" in text
+    ]

@@ -285,7 +285,7 @@ class Elmo:
         choice = self._embedder.choose(layers)
         warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
-        arrays = self._embedder.embed(words, choice, batch_size=batch_size, show_progress_bar=show_progress_bar)
+        arrays = self._embedder.embed(words, choice, batch_size, show_progress_bar)
         if normalize_embeddings:
             arrays = list(map(normalize, arrays))
         return arrays[0] if single else arrays
@@ -341,9 +341,7 @@ class Elmo:
         """
         warn_of_single_words(sentences, stacklevel=_CALLER)
         words, single = self._read(sentences, split_on_spaces)
-        vectors = self._embedder.encode(
-            words, pooling, layers, batch_size=batch_size, show_progress_bar=show_progress_bar
-        )
+        vectors = self._embedder.encode(words, pooling, layers, batch_size, show_progress_bar)
         if normalize_embeddings:
             vectors = normalize(vectors)
         return vectors[0] if single else vectors

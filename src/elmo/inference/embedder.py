@@ -26,6 +26,7 @@ from elmo.text.sentence_input import check_batch_size
 from elmo.text.vocabulary import Vocabulary
 
 Array = npt.NDArray[np.float32]
+Sentences = Sequence[Sequence[str]]
 ResultT = TypeVar("ResultT")
 # More sentences make multiplication faster; the number of tokens bounds the memory for a batch's vectors.
 SENTENCES_PER_BATCH, TOKENS_PER_BATCH = 128, 16384
@@ -102,7 +103,7 @@ class Embedder:
             return (self._require_table().sentence_dim,)
         return self.word_shape("average" if layers is None else layers)
 
-    def _pack(self, sentences: Sequence[Sequence[str]], batch_size: int | None) -> Iterable[CharBatch]:
+    def _pack(self, sentences: Sentences, batch_size: int | None) -> Iterable[CharBatch]:
         """Return batches of sentences of similar length."""
         # Carried state belongs to rows, so those sentences are one batch in the order given.
         if self._runtime.carries_state:
@@ -112,9 +113,8 @@ class Embedder:
 
     def _run(
         self,
-        sentences: Sequence[Sequence[str]],
+        sentences: Sentences,
         compute: Callable[[CharBatch], Sequence[ResultT]],
-        *,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[ResultT]:
@@ -129,19 +129,13 @@ class Embedder:
 
     def embed(
         self,
-        sentences: Sequence[Sequence[str]],
+        sentences: Sentences,
         choice: LayerChoice,
-        *,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
     ) -> list[Array]:
         """Return one array per sentence."""
-        return self._run(
-            sentences,
-            lambda batch: self._embed_batch(batch, choice),
-            batch_size=batch_size,
-            show_progress_bar=show_progress_bar,
-        )
+        return self._run(sentences, partial(self._embed_batch, choice=choice), batch_size, show_progress_bar)
 
     def _embed_batch(self, batch: CharBatch, choice: LayerChoice) -> list[Array]:
         if choice.with_context:
@@ -159,26 +153,24 @@ class Embedder:
         top = self._runtime.embed(replace(batch, groups=None), choice)
         return self._meaning.vectors(batch, top[:, 0], spans)
 
-    def embed_spans(
-        self, sentences: Sequence[Sequence[str]], spans: Sequence[Sequence[Span]], choice: LayerChoice
-    ) -> list[Array]:
+    def embed_spans(self, sentences: Sentences, spans: Sequence[Sequence[Span]], choice: LayerChoice) -> list[Array]:
         """Return the vectors of phrases, one array per sentence: means over half-open ranges of words.
 
         A "meaning" vector is computed for the phrase as a whole.
         """
         if not choice.with_context:
-            arrays = self.embed(sentences, choice)
-            return list(map(_average_spans, arrays, spans))
-        return self._run(
-            sentences,
-            lambda batch: self._find_meanings(batch, choice, [spans[number] for number in batch.order]),
-        )
+            return list(map(_average_spans, self.embed(sentences, choice), spans))
 
-    def contexts(self, sentences: Sequence[Sequence[str]]) -> list[Array]:
+        def find_meanings(batch: CharBatch) -> list[Array]:
+            return self._find_meanings(batch, choice, [spans[number] for number in batch.order])
+
+        return self._run(sentences, find_meanings)
+
+    def contexts(self, sentences: Sentences) -> list[Array]:
         """Return the vectors of the context layer, (T, d) per sentence."""
         return self._run(sentences, self._meaning.contexts)
 
-    def score(self, sentences: Sequence[Sequence[str]]) -> list[SentenceScore]:
+    def score(self, sentences: Sentences) -> list[SentenceScore]:
         """Return the log probabilities of the tokens of each sentence."""
         softmaxes, vocabulary = require_softmax(self._runtime.softmaxes, self._vocabulary)
         tokens = self._split_words(sentences)
@@ -191,10 +183,9 @@ class Embedder:
 
     def encode(
         self,
-        sentences: Sequence[Sequence[str]],
+        sentences: Sentences,
         pooling: Pooling,
         layers: Layers | None,
-        *,
         batch_size: int | None = None,
         show_progress_bar: bool = False,
     ) -> Array:
@@ -214,7 +205,7 @@ class Embedder:
             words = [sentences[number] for number in batch.order]
             return list(map(encode, words, self._embed_batch(batch, choice)))
 
-        vectors = self._run(sentences, encode_batch, batch_size=batch_size, show_progress_bar=show_progress_bar)
+        vectors = self._run(sentences, encode_batch, batch_size, show_progress_bar)
         return np.array(vectors, np.float32).reshape(len(sentences), *self.sentence_shape(pooling, layers))
 
     def _encode_by_head(self, words: Sequence[str], layers: Array) -> Array:
@@ -224,7 +215,7 @@ class Embedder:
             static, weights = self._require_table().look_up(words, estimates=False)
         return self._head.encode(layers, static, weights)
 
-    def _split_words(self, sentences: Sequence[Sequence[str]]) -> list[list[str]]:
+    def _split_words(self, sentences: Sentences) -> list[list[str]]:
         return [self._indexer.tokenization.split_words(words).tokens for words in sentences]
 
     def word_vectors(self, words: Sequence[str]) -> Array:

@@ -19,6 +19,8 @@ from elmo.text.batch import Indexer
 from elmo.text.vocabulary import Vocabulary, is_clitic, is_punctuation
 
 Array = npt.NDArray[np.float32]
+Scores = npt.NDArray[np.float64]
+Ids = npt.NDArray[np.int64]
 _BEAM = 48  # beam width for spans of several tokens
 # Chosen on benchmarks/substitutes.tsv: the weights of the cosine between a substitute and the word, by static vectors
 # and by softmax rows; the power of its frequency by which its probability is divided; and the penalty if only one of
@@ -82,21 +84,19 @@ def find_substitutes(
     ]
 
 
-def _relate(table: StaticTable, vocabulary: Vocabulary, words: Sequence[str]) -> npt.NDArray[np.float64]:
+def _relate(table: StaticTable, vocabulary: Vocabulary, words: Sequence[str]) -> Scores:
     """Return the cosine (V,) of the vocabulary's words with the mean of `words`; -1 for words outside the table."""
     rows = table.find_rows(vocabulary.words)
     return np.where(rows == NO_ROW, -1.0, table.cosines(words)[rows].astype(np.float64))
 
 
-def _compare_usage(softmaxes: Softmaxes, vocabulary: Vocabulary, word: str) -> npt.NDArray[np.float64]:
+def _compare_usage(softmaxes: Softmaxes, vocabulary: Vocabulary, word: str) -> Scores:
     """Return the cosine (V,) between the softmax rows of all words and the row of `word`; 0 if it is unknown."""
     number, unknown = vocabulary.encode([word, vocabulary.unknown]).tolist()
     if number == unknown:
         return np.zeros(len(vocabulary))
     distinct = softmaxes[:1] if softmaxes[0] is softmaxes[1] else softmaxes
-    cosines: npt.NDArray[np.float64] = np.stack([softmax.cosines(number) for softmax in distinct]).mean(
-        axis=0, dtype=np.float64
-    )
+    cosines: Scores = np.mean([softmax.cosines(number) for softmax in distinct], axis=0, dtype=np.float64)
     return cosines
 
 
@@ -109,23 +109,21 @@ def _stem(word: str) -> str:
     return stem[:-1] if len(stem) > 3 and stem[-1] == stem[-2] else stem
 
 
-def _find_best(scores: npt.NDArray[np.float64], number: int) -> npt.NDArray[np.int64]:
+def _find_best(scores: Scores, number: int) -> Ids:
     """Return the positions of the highest scores, best first; ties are in order of position."""
-    if number < len(scores):
-        places = np.flatnonzero(scores >= np.partition(scores, -number)[-number])
-    else:
-        places = np.arange(len(scores))
+    number = min(number, len(scores))
+    places = np.flatnonzero(scores >= np.partition(scores, -number)[-number])
     return places[np.argsort(-scores[places], kind="stable")[:number]]
 
 
-def _log_softmax(scores: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _log_softmax(scores: Scores) -> Scores:
     peak = scores.max()
     shifted = scores - peak if np.isfinite(peak) else scores
-    normalized: npt.NDArray[np.float64] = shifted - np.log(np.exp(shifted).sum())
+    normalized: Scores = shifted - np.log(np.exp(shifted).sum())
     return normalized
 
 
-def _list_excluded(vocabulary: Vocabulary, original: Sequence[str], punctuation: bool) -> npt.NDArray[np.int64]:
+def _list_excluded(vocabulary: Vocabulary, original: Sequence[str], punctuation: bool) -> Ids:
     """Return the ids of words that cannot replace the original tokens."""
     excluded = [vocabulary.boundaries(), vocabulary.encode([vocabulary.unknown])]
     if not punctuation and not all(map(is_punctuation, original)):
@@ -152,7 +150,7 @@ class _Gap:
         """Return the tokens with these ids."""
         return [self.vocabulary.words[number] for number in run]
 
-    def score_words(self, excluded: npt.NDArray[np.int64], *, same_word: bool) -> npt.NDArray[np.float64]:
+    def score_words(self, excluded: Ids, *, same_word: bool) -> Scores:
         """Return the scores (V,) of all words as substitutes for the first token of the span, -inf if excluded."""
         vocabulary, softmaxes, original = self.vocabulary, self.softmaxes, self.original[0]
         left_to_right, right_to_left = self._predict([[*self.before, *self.original, *self.after]])
@@ -177,9 +175,7 @@ class _Gap:
             scores[vocabulary.encode(sorted(same))] = -np.inf  # unlisted words have the id of the unknown word
         return scores
 
-    def score_runs(
-        self, excluded: npt.NDArray[np.int64], width: int, *, same_word: bool
-    ) -> tuple[list[tuple[int, ...]], npt.NDArray[np.float64]]:
+    def score_runs(self, excluded: Ids, width: int, *, same_word: bool) -> tuple[list[tuple[int, ...]], Scores]:
         """Return the best sequences ("runs") of as many tokens as the span has, and their scores (N,).
 
         Two beam searches with `width` runs fill the span, one from the left with the left-to-right direction and one
@@ -229,7 +225,7 @@ class _Gap:
             return self._predict([[*self.before, *self.spell(run)] for run in runs])[0][:, -1]
         return self._predict([[*self.spell(run), *self.after] for run in runs])[1][:, 0]
 
-    def _compare_runs(self, runs: Sequence[tuple[int, ...]]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    def _compare_runs(self, runs: Sequence[tuple[int, ...]]) -> tuple[Scores, Scores]:
         """Return each run's log probability (N,) in both directions, and its top-layer cosine with the original."""
         spelled = [self.original, *map(self.spell, runs)]
         states = self._predict([[*self.before, *run, *self.after] for run in spelled])

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+Ids = npt.NDArray[np.int64]
 RANK_SHIFT = 2.7  # the offset in the Zipf-Mandelbrot law, for English
 _SMOOTHING = 0.5  # added to every count, so that words unseen in training have a nonzero frequency
 
@@ -26,7 +27,7 @@ class Vocabulary:
         self._counts = counts
         self.begin, self.end, self.unknown = begin, end, unknown
         self._ids = {word: number for number, word in enumerate(self.words)}
-        self._matching_ids: dict[Callable[[str], bool], npt.NDArray[np.int64]] = {}
+        self._matching_ids: dict[Callable[[str], bool], Ids] = {}
 
     def __len__(self) -> int:
         return len(self.words)
@@ -50,12 +51,12 @@ class Vocabulary:
         return frequencies
 
     @property
-    def special_ids(self) -> npt.NDArray[np.int64]:
+    def special_ids(self) -> Ids:
         """Return the ids of the special words (begin, end, unknown) that are in the list."""
         special = (self.begin, self.end, self.unknown)
         return np.array([self._ids[word] for word in special if word in self._ids], dtype=np.int64)
 
-    def find_ids(self, matches: Callable[[str], bool]) -> npt.NDArray[np.int64]:
+    def find_ids(self, matches: Callable[[str], bool]) -> Ids:
         """Return the ids of the words for which a function, such as is_punctuation, returns True; cached."""
         ids = self._matching_ids.get(matches)
         if ids is None:
@@ -67,18 +68,16 @@ class Vocabulary:
         """Return the special words (begin, end, unknown) that are not in the list."""
         return [word for word in (self.begin, self.end, self.unknown) if word not in self._ids]
 
-    def boundaries(self) -> npt.NDArray[np.int64]:
+    def boundaries(self) -> Ids:
         """Return the ids of the beginning and the end of a sentence, shape (2,)."""
         return np.array([self._ids[self.begin], self._ids[self.end]], dtype=np.int64)
 
-    def encode(self, words: Sequence[str]) -> npt.NDArray[np.int64]:
+    def encode(self, words: Sequence[str]) -> Ids:
         """Return the id of each word, shape (U,); unlisted words and literal boundary tokens map to the unknown id."""
         unknown = self._ids[self.unknown]
         boundaries = (self.begin, self.end)
-        return np.array(
-            [unknown if word in boundaries else self._ids.get(word, unknown) for word in words],
-            dtype=np.int64,
-        )
+        ids = [unknown if word in boundaries else self._ids.get(word, unknown) for word in words]
+        return np.array(ids, dtype=np.int64)
 
 
 def is_punctuation(word: str) -> bool:
