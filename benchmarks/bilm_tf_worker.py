@@ -22,7 +22,7 @@ V1Session: Any = tf.compat.v1.Session
 
 
 class TimedSteps:
-    """Batches of a data set: each request releases a number of them, and the trainer waits in between."""
+    """The batches of a data set. Each request releases some of them; in between, the trainer waits."""
 
     def __init__(self, data: Any, losses: list[float], answers: TextIO) -> None:
         self._data, self._losses, self._answers = data, losses, answers

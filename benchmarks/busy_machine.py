@@ -2,9 +2,9 @@
 
     python benchmarks/busy_machine.py wnut17-train.conll --sentences 400 --busy 2
 
-Runs `elmo task train ner` and `elmo embed` on the sentences of a CoNLL file, first alone, then while other processes
-compute all the time. Every run has its own layer cache. Prints a table of wall and CPU seconds, then one JSON line
-with the load of the machine before each run: "alone" requires an idle machine.
+Runs `elmo task train ner` and `elmo embed` on the sentences of a CoNLL file, first on an idle machine, then while other
+processes compute all the time. Every run has its own layer cache. Prints a table of wall and CPU seconds, then one JSON
+line with the load of the machine before each run.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def main() -> None:
         (folder / "train.conll").write_text("\n\n".join(sentences) + "\n", encoding="utf-8")
         words = (" ".join(line.split()[0] for line in sentence.splitlines() if line.strip()) for sentence in sentences)
         (folder / "text.txt").write_text("\n".join(words) + "\n", encoding="utf-8")
-        for state, num_busy in (("alone", 0), ("busy", options.busy)):
+        for state, num_busy in (("idle", 0), ("busy", options.busy)):
             others = [multiprocessing.Process(target=compute_forever, daemon=True) for _ in range(num_busy)]
             for process in others:
                 process.start()
@@ -64,11 +64,11 @@ def main() -> None:
             finally:
                 for process in others:
                     process.kill()
-    print(f"| | alone, s (CPU) | with {options.busy} busy processes, s (CPU) | factor |\n|---|---:|---:|---:|")
-    for command, alone in results["alone"].items():
+    print(f"| | idle, s (CPU) | with {options.busy} busy processes, s (CPU) | factor |\n|---|---:|---:|---:|")
+    for command, idle in results["idle"].items():
         busy = results["busy"][command]
-        cells = (f"{run['wall_seconds']:.1f} ({run['cpu_seconds']:.1f})" for run in (alone, busy))
-        print(f"| {command} | {' | '.join(cells)} | {busy['wall_seconds'] / alone['wall_seconds']:.2f} |")
+        cells = (f"{run['wall_seconds']:.1f} ({run['cpu_seconds']:.1f})" for run in (idle, busy))
+        print(f"| {command} | {' | '.join(cells)} | {busy['wall_seconds'] / idle['wall_seconds']:.2f} |")
     print(json.dumps({"sentences": len(sentences), "busy_processes": options.busy, **results}))
 
 

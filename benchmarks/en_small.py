@@ -108,26 +108,26 @@ def _perplexities(results: dict[str, Any]) -> list[str]:
     rows = []
     for unit in ("sentences", "lines"):
         for name, title in names.items():
-            if one := results.get(f"{name}_{unit}"):
+            if result := results.get(f"{name}_{unit}"):
                 rows.append(
-                    f"| {title} | {unit}: {one['num_sentences']:,} | {one['num_words']:,} | "
-                    f"{one['unknown_rate']:.1%} | {one['perplexity']:.1f} | "
-                    f"{one['left_to_right_perplexity']:.1f} | {one['right_to_left_perplexity']:.1f} |"
+                    f"| {title} | {unit}: {result['num_sentences']:,} | {result['num_words']:,} | "
+                    f"{result['unknown_rate']:.1%} | {result['perplexity']:.1f} | "
+                    f"{result['left_to_right_perplexity']:.1f} | {result['right_to_left_perplexity']:.1f} |"
                 )
-    head = "| text | read by | words | unknown | perplexity | left to right | right to left |"
+    head = "| text | split into | words | unknown | perplexity | left to right | right to left |"
     return [head, "|---|---|---:|---:|---:|---:|---:|", *rows] if rows else []
 
 
 def _probes(results: dict[str, Any]) -> list[str]:
     titles = {"tagging": ("part of speech, EWT", "tag"), "senses": ("word senses, ALL", "senses")}
     measured = {name: _scores(results[name], key) for name, (_, key) in titles.items() if name in results}
-    kinds = list(dict.fromkeys(kind for scores in measured.values() for kind in scores))
+    features = list(dict.fromkeys(name for scores in measured.values() for name in scores))
     lines = [
         "| | " + " | ".join(titles[name][0] for name in measured) + " |",
         "|---" + "|---:" * len(measured) + "|",
     ]
-    for kind in sorted(kinds, key=lambda kind: "most" not in kind and "first" not in kind):
-        lines.append(f"| {kind} | " + " | ".join(scores.get(kind, "") for scores in measured.values()) + " |")
+    for name in sorted(features, key=lambda name: "most" not in name and "first" not in name):
+        lines.append(f"| {name} | " + " | ".join(scores.get(name, "") for scores in measured.values()) + " |")
     return lines if measured else []
 
 
@@ -135,15 +135,15 @@ def _similarity(results: dict[str, Any]) -> list[str]:
     if "similarity" not in results:
         return []
     pearson, spearman = (_scores(results["similarity"], name) for name in ("pearson", "spearman"))
-    rows = [f"| {kind} | {score} | {spearman[kind]} |" for kind, score in pearson.items()]
+    rows = [f"| {features} | {score} | {spearman[features]} |" for features, score in pearson.items()]
     return ["| STS benchmark, test | Pearson | Spearman |", "|---|---:|---:|", *rows]
 
 
 def _scores(result: dict[str, Any], name: str) -> dict[str, str]:
     rows = {row["name"]: row["scores"][name] for row in result["rows"]}
     return {
-        kind: f"{score['mean']:.1f}" + (f" ± {score['spread']:.1f}" if score["spread"] is not None else "")
-        for kind, score in rows.items()
+        features: f"{score['mean']:.1f}" + (f" ± {score['spread']:.1f}" if score["spread"] is not None else "")
+        for features, score in rows.items()
     }
 
 
@@ -163,11 +163,11 @@ def _banks(results: dict[str, Any]) -> list[str]:
 
 def _neighbors(results: dict[str, Any]) -> list[str]:
     query = " ".join(results["query"]["words"])
-    static = ", ".join(each["word"] for each in results["static"][:8])
+    static = ", ".join(neighbor["word"] for neighbor in results["static"][:8])
     lines = [f"| {query} | among {results['num_occurrences']:,} |", "|---|---|", f"| layer 0 | {static} |"]
     for layer in results["layers"]:
-        for each in layer["neighbors"]:
-            lines.append(f"| layer {layer['layer']}, {each['cosine']:.2f} | {_shorten(each)} |")
+        for neighbor in layer["neighbors"]:
+            lines.append(f"| layer {layer['layer']}, {neighbor['cosine']:.2f} | {_shorten(neighbor)} |")
     return lines
 
 
@@ -182,8 +182,8 @@ def _speed(results: dict[str, Any]) -> list[str]:
     if "speed" not in results:
         return []
     rows = [
-        f"| {one['precision']} | {one['at_once']:,} | {one['words_per_second']:,.0f} |"
-        for one in results["speed"]["measurements"]
+        f"| {row['precision']} | {row['at_once']:,} | {row['words_per_second']:,.0f} |"
+        for row in results["speed"]["measurements"]
     ]
     threads = results["speed"]["num_threads"]
     return [f"| {threads} thread(s) | sentences at once | words/s |", "|---|---:|---:|", *rows]
@@ -202,8 +202,8 @@ def main() -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     commands = list_commands(options.data, options.output, options.sense_index, options.max_sense_words)
     chosen = options.only.split(",") if options.only else list(commands)
-    if wrong := set(chosen) - set(commands):
-        parser.error(f"there is no {', '.join(sorted(wrong))}; choose of {', '.join(commands)}")
+    if unknown := set(chosen) - set(commands):
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; choose from {', '.join(commands)}")
     for name in chosen:
         if name.startswith("play") and not (options.output / "plays.txt").exists():
             gather_plays(options.data / "corpus", options.output / "plays.txt")

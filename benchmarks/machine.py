@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-# torch's names of the instruction sets that matrix multiplications are made of, and the usual ones.
+# Instruction sets for matrix multiplications: their names in torch and their usual names.
 FLAGS = {
     "avx2": "avx2",
     "avx512_f": "avx512f",
@@ -19,9 +19,9 @@ FLAGS = {
 
 
 def list_flags() -> list[str]:
-    """Return the instruction sets among FLAGS that this CPU supports; none if torch cannot tell."""
-    has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return [flag for name, flag in FLAGS.items() if has.get(name)]
+    """Return the instruction sets among FLAGS that this CPU supports; none if torch does not report them."""
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return [flag for name, flag in FLAGS.items() if capabilities.get(name)]
 
 
 def multiplies_bfloat16() -> bool:
@@ -37,9 +37,9 @@ class Machine:
 
     def describe(self) -> dict[str, Any]:
         """Return the entry for the JSON line."""
-        has: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+        capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
         return {
-            "cpu": has.get("cpu_name", platform.machine()),
+            "cpu": capabilities.get("cpu_name", platform.machine()),
             "flags": list_flags(),
             "num_cores": os.cpu_count(),
             "num_threads": self._num_threads,
@@ -49,10 +49,11 @@ class Machine:
 
     def __str__(self) -> str:
         """Return a one-line description."""
-        facts = self.describe()
-        flags = " ".join(facts["flags"]) or "no known flags"
-        before, after = facts["load_average"]
+        description = self.describe()
+        flags = " ".join(description["flags"]) or "no known flags"
+        before, after = description["load_average"]
         return (
-            f"{facts['cpu']} ({flags}), {facts['num_cores']} cores, threads per program: {facts['num_threads']}, "
-            f"torch {facts['torch']}, load average {before} before and {after} after"
+            f"{description['cpu']} ({flags}), {description['num_cores']} cores, threads per program: "
+            f"{description['num_threads']}, torch {description['torch']}, "
+            f"load average {before} before and {after} after"
         )

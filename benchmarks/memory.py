@@ -19,7 +19,7 @@ from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.heap import reuse_large_blocks
 
 MEBIBYTE = 2**20
-NUM_KINDS_OF_WORDS = 30_000
+NUM_DISTINCT_WORDS = 30_000
 CASES = {
     "stream": (5_000, 15_000, 45_000),  # sentences of 20 words
     "one sentence": (10_000, 100_000),  # words
@@ -45,8 +45,8 @@ def main() -> None:
             for count in counts:
                 options = ["--case", case, "--count", str(count), "--model", str(model)]
                 command = [sys.executable, __file__, *options, "--precision", arguments.precision]
-                done = subprocess.run(command, check=True, capture_output=True, text=True)
-                cases.append(json.loads(done.stdout))
+                completed = subprocess.run(command, check=True, capture_output=True, text=True)
+                cases.append(json.loads(completed.stdout))
                 print_line(cases[-1])
     print(json.dumps({"benchmark": "memory", "precision": arguments.precision, "cases": cases}))
 
@@ -66,11 +66,11 @@ def run_case(case: str, count: int, folder: Path, precision: str) -> dict[str, o
     before, start = peak_mebibytes(), time.perf_counter()
     num_words = num_bytes = 0
     if case == "stream":
-        for vectors in model.embed_iter(invent_sentences(count, 20)):
+        for vectors in model.embed_iter(generate_sentences(count, 20)):
             num_words += len(vectors)
     else:
         shape = (1, count) if case == "one sentence" else (count, 10)
-        for vectors in model.embed([*invent_sentences(*shape)]):
+        for vectors in model.embed([*generate_sentences(*shape)]):
             num_words += len(vectors)
             num_bytes += vectors.nbytes
     return {
@@ -83,10 +83,10 @@ def run_case(case: str, count: int, folder: Path, precision: str) -> dict[str, o
     }
 
 
-def invent_sentences(num_sentences: int, num_words: int) -> Iterator[list[str]]:
-    draw = random.Random(0)
+def generate_sentences(num_sentences: int, num_words: int) -> Iterator[list[str]]:
+    rng = random.Random(0)
     for _ in range(num_sentences):
-        yield [f"w{int(draw.paretovariate(0.6)) % NUM_KINDS_OF_WORDS}" for _ in range(num_words)]
+        yield [f"w{int(rng.paretovariate(0.6)) % NUM_DISTINCT_WORDS}" for _ in range(num_words)]
 
 
 def peak_mebibytes() -> float:

@@ -96,12 +96,12 @@ def measure(page: Page, address: str, sent: list[int], num_words: int) -> dict[s
     results["megabytes, English"] = sum(sent) / 1e6
     lines = HOMONYMS.read_text(encoding="utf-8").splitlines()
     texts = {
-        "invented": list(generate_text(num_words)),
+        "generated": list(generate_text(num_words)),
         "English": [line for line in lines if line and line[0] not in ";#"],
     }
     session = page.context.new_cdp_session(page)
     session.send("Performance.enable")
-    for layers, name in (("top", "invented"), ("meaning", "invented"), ("meaning", "English")):
+    for layers, name in (("top", "generated"), ("meaning", "generated"), ("meaning", "English")):
         before = cpu_seconds(session)
         count, seconds = page.evaluate(MEASURE, ["models/en-small/", texts[name], layers, RUNS])
         results[f"words per second, {layers}, {name}"] = count / seconds

@@ -13,7 +13,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +28,9 @@ from elmo.corpus.prepare import prepare
 from elmo.corpus.prepared import BOS_ID, VOCABULARY, PreparedCorpus
 from elmo.pretrain.settings import PRESETS, TrainSettings
 
-# The peer never resets its state; the rest of `small` is its configuration already. It has no AdamW, so en-small
-# has no peer but ourselves.
-SETTINGS = {"small": replace(PRESETS["small"], reset_state="never"), "en-small": PRESETS["en-small"]}
+# bilm-tf never resets its state; the other settings of `small` are its configuration. It has no AdamW, so en-small is
+# only compared with other commits.
+CHANGES = {"small": {"reset_state": "never"}, "en-small": {}}
 OURS, BEFORE, PEER = "elmo", "elmo before", "bilm-tf"
 
 
@@ -141,19 +141,15 @@ def open_trainers(
     sources = {OURS: OUR_SOURCE}
     if arguments.before:
         sources[BEFORE] = check_out(arguments.before, workdir)
-    for whose, source in sources.items():
+    for program, source in sources.items():
         for precision in precisions:
             options = {
                 "corpus": str(corpus.folder),
-                # Another commit may not know what is not used.
-                "settings": {
-                    name: value
-                    for name, value in replace(settings, precision=precision).to_dict().items()
-                    if value is not None
-                },
+                "preset": arguments.preset,
+                "changes": {**CHANGES[arguments.preset], "precision": precision},
                 "num_threads": arguments.threads,
             }
-            name = f"{whose} {precision}"
+            name = f"{program} {precision}"
             yield name, open_ours("trainer_worker.py", options, workdir, name=name, source=source)
     if arguments.preset == "small":
         python = make_tensorflow_environment(workdir / "tensorflow-environment")
@@ -209,7 +205,7 @@ def print_table(preset: str, measurements: dict[str, Measurement]) -> None:
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--preset", choices=list(SETTINGS), default="small", help="small is compared with bilm-tf")
+    parser.add_argument("--preset", choices=list(CHANGES), default="small", help="small is compared with bilm-tf")
     parser.add_argument("--corpus", type=Path, help="written by elmo prepare; default: generated text")
     parser.add_argument("--workdir", type=Path, default=Path(tempfile.gettempdir()) / "elmo-benchmark")
     parser.add_argument("--before", metavar="COMMIT", help="another commit of this project to compare with")
@@ -231,7 +227,7 @@ def main() -> None:
     arguments = parse_arguments()
     arguments.workdir = arguments.workdir.resolve()
     arguments.workdir.mkdir(parents=True, exist_ok=True)
-    machine, settings = Machine(arguments.threads), SETTINGS[arguments.preset]
+    machine, settings = Machine(arguments.threads), PRESETS[arguments.preset]
     text, corpus = prepare_text(arguments.workdir, arguments.corpus, arguments.words)
     with contextlib.ExitStack() as stack:
         trainers = {}
@@ -240,7 +236,7 @@ def main() -> None:
             stack.callback(trainer.close)
         measurements = measure(
             trainers,
-            tokens_per_update=settings.num_rows * settings.num_steps * settings.windows_per_update,
+            tokens_per_update=settings.num_rows * settings.num_steps,
             warm_up=arguments.warm_up,
             updates=arguments.updates,
             repeats=arguments.repeats,
@@ -265,7 +261,7 @@ def main() -> None:
         },
         "distinct_words_per_window": distinct_words,
         "vocabulary_size": len(corpus.vocabulary),
-        "text": "invented" if arguments.corpus is None else "corpus",
+        "text": "generated" if arguments.corpus is None else "corpus",
         "tensorflow": tensorflow,
         "machine": machine.describe(),
     }

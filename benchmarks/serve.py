@@ -84,11 +84,11 @@ def read_sentences(path: Path | None) -> list[str]:
     if path is not None:
         lines = [line.strip() for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
         return list(itertools.islice(itertools.cycle(lines), NUM_SENTENCES))
-    draw = random.Random(0)
-    words = ["".join(draw.choices(LETTERS, range(26, 0, -1), k=1 + rank.bit_length() // 2)) for rank in range(20_000)]
+    rng = random.Random(0)
+    words = ["".join(rng.choices(LETTERS, range(26, 0, -1), k=1 + rank.bit_length() // 2)) for rank in range(20_000)]
     weights = [1 / (rank + 1) for rank in range(len(words))]
-    lengths = [max(1, min(60, round(draw.lognormvariate(2.8, 0.6)))) for _ in range(NUM_SENTENCES)]
-    return [" ".join(draw.choices(words, weights, k=length)) for length in lengths]
+    lengths = [max(1, min(60, round(rng.lognormvariate(2.8, 0.6)))) for _ in range(NUM_SENTENCES)]
+    return [" ".join(rng.choices(words, weights, k=length)) for length in lengths]
 
 
 def wait_until_serving(server: subprocess.Popen) -> int:
@@ -126,10 +126,10 @@ async def run_clients(
     limit = LARGEST_DIFFERENCE[options.precision]
 
     async def client(seed: int) -> None:
-        draw = random.Random(seed)
+        rng = random.Random(seed)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         while time.perf_counter() - start < options.seconds and next(counter) < MAX_REQUESTS:
-            chosen = draw.sample(range(len(sentences)), draw.choice(sizes))
+            chosen = rng.sample(range(len(sentences)), rng.choice(sizes))
             body = orjson.dumps({"input": [sentences[number] for number in chosen], "encoding_format": "base64"})
             began = time.perf_counter()
             head = f"POST /v1/embeddings HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"

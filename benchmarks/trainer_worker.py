@@ -1,6 +1,6 @@
 """Run our trainer without checkpoints and metrics in a separate process for pretrain.py.
 
-It also runs with elmo of older commits, so it only uses what they provide.
+It also runs with older commits of elmo, so it only uses what they provide.
 """
 
 import contextlib
@@ -14,19 +14,18 @@ import torch
 from worker_loop import serve
 
 import elmo
-from elmo.config import parse
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.heap import reuse_large_blocks
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import train_step
 from elmo.pretrain.run import Run
-from elmo.pretrain.settings import TrainSettings
+from elmo.pretrain.settings import read_settings
 
 
 def open_trainer(options: dict[str, Any]) -> dict[str, Callable[..., Any]]:
     reuse_large_blocks()  # as `elmo train` does
     torch.set_num_threads(options["num_threads"])
-    settings = parse(TrainSettings, options["settings"], "The settings of the benchmark")
+    settings = read_settings(preset=options["preset"], changes=options["changes"])
     corpus = PreparedCorpus.open(Path(options["corpus"]))
     run = Run(Path(), corpus, settings, validation=[], processes=Processes())
     run.state.objective.train()
@@ -36,7 +35,7 @@ def open_trainer(options: dict[str, Any]) -> dict[str, Callable[..., Any]]:
         """Run updates; return their seconds and the loss per word of each."""
         losses = []
         start = time.perf_counter()
-        # One thread per block, so that no batch is made while another trainer is measured.
+        # Batches are prepared in a thread, which ends here: none is prepared while another trainer is measured.
         with contextlib.closing(run._read_batches()) as batches:
             for _ in range(num_updates):
                 report = train_step(run.state, batches, settings, num_updates=run.num_updates, num_words=num_words)

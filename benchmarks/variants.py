@@ -32,10 +32,10 @@ def measure(variant: str, precision: str, sentences: list[str]) -> float:
     """Return words per CPU second in a separate process."""
     environment = {**os.environ, VARIABLE: variant, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     command = [sys.executable, "-c", WORKER, precision]
-    done = subprocess.run(
+    completed = subprocess.run(
         command, input=json.dumps(sentences), env=environment, capture_output=True, text=True, check=True
     )
-    return float(done.stdout)
+    return float(completed.stdout)
 
 
 def main() -> None:

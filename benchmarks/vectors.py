@@ -8,7 +8,6 @@ machine and, for a model of 512 dimensions, 4 KB of disk per word.
 """
 
 import argparse
-import hashlib
 import json
 import lzma
 import os
@@ -25,11 +24,12 @@ from pathlib import Path
 from typing import Any
 
 from elmo import Elmo
+from elmo.files.durable import sha256_of
 from elmo.heap import reuse_large_blocks
 from elmo.text.tokenize import split_sentences, tokenize
 from elmo.vectors import VectorSettings, embed_files
 
-KINDS = ("speed", "kill", "workers", "ray")
+EXPERIMENTS = ("speed", "kill", "workers", "ray")
 THREADS = 2
 
 
@@ -43,14 +43,14 @@ def main() -> None:
     parser.add_argument("--part-bytes", type=int, default=1 << 20)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--work", type=Path, required=True)
-    parser.add_argument("--only", nargs="*", choices=KINDS, default=KINDS)
+    parser.add_argument("--only", nargs="*", choices=EXPERIMENTS, default=EXPERIMENTS)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
     slices = write_slices(options)
     results: dict[str, Any] = {}
-    for kind in options.only:
-        results[kind] = {"speed": speed, "kill": kill, "workers": workers, "ray": ray_workers}[kind](options, slices)
-        print(f"{kind}: " + ", ".join(f"{name} {value}" for name, value in results[kind].items()), flush=True)
+    for name in options.only:
+        results[name] = {"speed": speed, "kill": kill, "workers": workers, "ray": ray_workers}[name](options, slices)
+        print(f"{name}: " + ", ".join(f"{key} {value}" for key, value in results[name].items()), flush=True)
     print(json.dumps(results))
 
 
@@ -85,15 +85,15 @@ def speed(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
     seconds: dict[str, list[float]] = {"embed": [], "job": []}
     num_words, memory = 0, []
     for number, path in enumerate(slices):
-        for kind in ("embed", "job") if number % 2 else ("job", "embed"):
+        for task in ("embed", "job") if number % 2 else ("job", "embed"):
             model.clear_cache()  # start like a new process
             started = time.perf_counter()
-            if kind == "embed":
+            if task == "embed":
                 lines = path.read_text(encoding="utf-8").splitlines()
                 num_words += sum(len(array) for array in model.embed_iter(lines))
             else:
                 embed_files(model, [path], options.work / "speed", settings, force=True)
-            seconds[kind].append(time.perf_counter() - started)
+            seconds[task].append(time.perf_counter() - started)
         memory.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
     shutil.rmtree(options.work / "speed")
     ratios = [embed / job for embed, job in zip(seconds["embed"], seconds["job"], strict=True)]
@@ -110,17 +110,8 @@ def speed(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
 
 def command(options: argparse.Namespace, slices: list[Path], output: Path, *more: str) -> list[str]:
     return [
-        *(
-            sys.executable,
-            "-m",
-            "elmo",
-            "embed",
-            *map(str, slices),
-            "--model",
-            options.model,
-            "--output",
-            str(output),
-        ),
+        *(sys.executable, "-m", "elmo", "embed", *map(str, slices)),
+        *("--model", options.model, "--output", str(output)),
         *("--part-bytes", str(options.part_bytes), *more),
     ]
 
@@ -132,11 +123,7 @@ def timed(arguments: list[str]) -> float:
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    hashes = {}
-    for path in sorted(folder.rglob("*")):
-        with path.open("rb") as file:
-            hashes[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
-    return hashes
+    return {path.name: sha256_of(path) for path in sorted(folder.rglob("*"))}
 
 
 def kill(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
@@ -145,13 +132,13 @@ def kill(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
         shutil.rmtree(folder, ignore_errors=True)
     seconds = timed(command(options, slices, whole))
     num_parts = len(list(whole.glob("part-*")))
-    chosen = random.Random(options.seed)
+    rng = random.Random(options.seed)
     kills = []
-    for num_finished in sorted(chosen.sample(range(max(3, num_parts - 2)), 3)):
+    for num_finished in sorted(rng.sample(range(max(3, num_parts - 2)), 3)):
         process = subprocess.Popen(command(options, slices, killed), stdout=subprocess.DEVNULL)
         while process.poll() is None and len(list(killed.glob("part-*"))) < num_finished:
             time.sleep(0.01)
-        time.sleep(chosen.uniform(0, seconds / num_parts / 2))  # at a random time within the current part
+        time.sleep(rng.uniform(0, seconds / num_parts / 2))  # at a random time within the current part
         os.kill(process.pid, signal.SIGKILL)
         kills.append(f"{num_finished} of {num_parts} parts, {process.wait()}")
     timed(command(options, slices, killed))
@@ -168,14 +155,14 @@ def kill(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
 
 
 def workers(options: argparse.Namespace, slices: list[Path]) -> dict[str, Any]:
-    forms = {"one_process_of_two_threads": ["--workers", "1"], "two_processes": ["--workers", "2"]}
-    seconds: dict[str, list[float]] = {name: [] for name in forms}
-    folders = {name: options.work / name for name in forms}
+    variants = {"one_process_of_two_threads": ["--workers", "1"], "two_processes": ["--workers", "2"]}
+    seconds: dict[str, list[float]] = {name: [] for name in variants}
+    folders = {name: options.work / name for name in variants}
     for repeat in range(options.repeats):
-        for name in list(forms) if repeat % 2 else list(forms)[::-1]:
+        for name in list(variants) if repeat % 2 else list(variants)[::-1]:
             shutil.rmtree(folders[name], ignore_errors=True)
             seconds[name].append(
-                timed(command(options, slices, folders[name], "--threads", str(THREADS), *forms[name]))
+                timed(command(options, slices, folders[name], "--threads", str(THREADS), *variants[name]))
             )
     same = len({json.dumps(checksums(folder)) for folder in folders.values()}) == 1
     for folder in folders.values():

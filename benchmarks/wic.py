@@ -1,4 +1,4 @@
-"""Does a word have the same sense in two sentences? Classify pairs of MCL-WiC by the cosine of the word's vectors.
+"""Classify pairs of sentences (MCL-WiC): whether a word has the same sense in both, by the cosine of its vectors.
 
     python benchmarks/wic.py MODEL FOLDER [--language zh-zh]
 
@@ -15,10 +15,11 @@ import numpy as np
 from elmo import Elmo
 
 
-def read_pairs(folder: Path, part: str, language: str) -> tuple[list[dict[str, str]], np.ndarray]:
+def read_pairs(folder: Path, split: str, language: str) -> tuple[list[dict[str, str]], np.ndarray]:
     """Return the pairs of a split, and whether the word has the same sense in each."""
-    pairs = json.loads((folder / f"{part}.{language}.data").read_text(encoding="utf-8"))
-    gold = {each["id"]: each["tag"] == "T" for each in json.loads((folder / f"{part}.{language}.gold").read_text())}
+    pairs = json.loads((folder / f"{split}.{language}.data").read_text(encoding="utf-8"))
+    answers = json.loads((folder / f"{split}.{language}.gold").read_text())
+    gold = {answer["id"]: answer["tag"] == "T" for answer in answers}
     return pairs, np.array([gold[pair["id"]] for pair in pairs])
 
 
@@ -29,7 +30,7 @@ def compare(model: Elmo, pairs: list[dict[str, str]], layers: str | int) -> np.n
         for side in "12":
             text, start, end = pair[f"sentence{side}"], int(pair[f"start{side}"]), int(pair[f"end{side}"])
             words = model.tokenize(text)
-            inside = [at for at, word in enumerate(words) if word.end > start and word.start < end]
+            inside = [index for index, word in enumerate(words) if word.end > start and word.start < end]
             sentences.append([word.text for word in words])
             spans.append([(inside[0], inside[-1] + 1)])
     vectors = np.concatenate(model.embed_spans(sentences, spans, layers=layers))
@@ -45,15 +46,15 @@ def main() -> None:
     options = parser.parse_args()
     model = Elmo.from_pretrained(options.model)
     (dev, dev_gold), (test, test_gold) = (
-        read_pairs(options.folder, part, options.language) for part in ("dev", "test")
+        read_pairs(options.folder, split, options.language) for split in ("dev", "test")
     )
     results = {}
     print("| vectors | dev | test |\n|---|---:|---:|")
     for layers in ("top", "average", *(["meaning"] if model.context else [])):
-        cosines, others = (compare(model, pairs, layers) for pairs in (dev, test))
-        scores = [float(np.mean((cosines >= threshold) == dev_gold)) for threshold in np.sort(cosines)]
-        threshold = np.sort(cosines)[int(np.argmax(scores))]
-        accuracy = float(np.mean((others >= threshold) == test_gold))
+        dev_cosines, test_cosines = (compare(model, pairs, layers) for pairs in (dev, test))
+        scores = [float(np.mean((dev_cosines >= threshold) == dev_gold)) for threshold in np.sort(dev_cosines)]
+        threshold = np.sort(dev_cosines)[int(np.argmax(scores))]
+        accuracy = float(np.mean((test_cosines >= threshold) == test_gold))
         results[layers] = {"dev": 100 * max(scores), "test": 100 * accuracy}
         print(f"| {layers} | {100 * max(scores):.1f} | {100 * accuracy:.1f} |", flush=True)
     print(json.dumps(results))

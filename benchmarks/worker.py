@@ -51,8 +51,8 @@ class Worker:
         line = self._process.stdout.readline()
         if not line:
             sys.exit(f"A program stopped; its messages are in {self._log}:\n{self._log.read_text()[-2000:]}")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        response: dict[str, Any] = json.loads(line)
+        return response
 
     def close(self) -> None:
         """Close standard input and wait; kill the process after a minute."""

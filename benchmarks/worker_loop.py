@@ -17,23 +17,23 @@ def serve(open_program: Callable[[dict[str, Any]], dict[str, Callable[..., Any]]
     return value and the seconds it took. `describe` is called once, at the start, and `prepare` before each request.
     Output of libraries goes to standard error.
     """
-    answers = os.fdopen(os.dup(1), "w")
+    output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
 
-    def answer(**values: Any) -> None:
-        answers.write(json.dumps(values) + "\n")
-        answers.flush()
+    def respond(**values: Any) -> None:
+        output.write(json.dumps(values) + "\n")
+        output.flush()
 
     start = time.perf_counter()
     functions = open_program(json.loads(sys.argv[1]))
     seconds = time.perf_counter() - start
-    answer(seconds=seconds, described=functions.get("describe", dict)())
+    respond(seconds=seconds, described=functions.get("describe", dict)())
     for line in sys.stdin:
         request = json.loads(line)
         functions.get("prepare", dict)()
         start = time.perf_counter()
         result = functions[request["function"]](**request["arguments"])
-        answer(seconds=time.perf_counter() - start, result=result)
+        respond(seconds=time.perf_counter() - start, result=result)
 
 
 def cut(sentences: Sentences, batch_size: int) -> list[Sentences]:

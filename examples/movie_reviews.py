@@ -58,7 +58,7 @@ def train_lstm(train: Reviews, labels: list[str], model: Elmo, num_epochs: int) 
 
 
 def accuracy(gold: list[str], predicted: list[str]) -> float:
-    return 100 * sum(one == other for one, other in zip(gold, predicted, strict=True)) / len(gold)
+    return 100 * sum(label == guess for label, guess in zip(gold, predicted, strict=True)) / len(gold)
 
 
 def main() -> None:
@@ -74,8 +74,9 @@ def main() -> None:
         rows = [(row["text"], row["label"]) for row in csv.DictReader(file)]
     random.Random(0).shuffle(rows)
     num_train = len(rows) * 3 // 4
-    train, test = (([text for text, _ in part], [label for _, label in part]) for part in
-                   (rows[:num_train], rows[num_train:]))  # fmt: skip
+    train, test = (
+        ([text for text, _ in split], [label for _, label in split]) for split in (rows[:num_train], rows[num_train:])
+    )
     labels = sorted(set(train[1]))
 
     tfidf = make_pipeline(TfidfVectorizer(sublinear_tf=True, ngram_range=(1, 2)), LogisticRegression(C=10))

@@ -1,7 +1,9 @@
-"""Compile kernels/csrc/wasm.c into serve/page/elmo.wasm, which is checked in: `python packages/elmo-js/build_wasm.py`.
+"""Compile kernels/csrc/wasm.c to serve/page/elmo.wasm, which is in the repository.
 
-It needs clang and wasm-ld (Debian: clang, lld), nothing else. The file contains the hash of its sources; a test
-fails when they have changed since. Installing the package never compiles it.
+    python packages/elmo-js/build_wasm.py
+
+It needs clang and wasm-ld (Debian: clang, lld). The file contains the hash of its sources; a test fails if they have
+changed since. Installing the package does not compile it.
 """
 
 import runpy
@@ -14,7 +16,7 @@ SOURCES = PACKAGE / "kernels" / "csrc"
 OUTPUT = PACKAGE / "serve" / "page" / "elmo.wasm"
 FLAGS = ("-O3", "-std=gnu11", "-ffp-contract=off", "-msimd128", "-mbulk-memory", "-Wall", "-Wextra")
 LINK_FLAGS = ("-nostdlib", "-Wl,--no-entry", "-Wl,--strip-all", "-Wl,-z,stack-size=262144")
-# There is no libc: what the kernels use of it are instructions.
+# There is no libc; the functions that the kernels need are compiled to instructions.
 FUNCTIONS = ("-Dsqrtf=__builtin_sqrtf", "-Dfabsf=__builtin_fabsf")
 
 

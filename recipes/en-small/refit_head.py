@@ -63,8 +63,8 @@ def main() -> None:
             loss = (1 - cosines).mean() + F.kl_div(
                 shares(vectors, others), shares(expected, others), reduction="batchmean", log_target=True
             )
-            place = {row: number for number, row in enumerate(rows.tolist())}
-            pairs = [(place[a], place[b]) for group in groups.tolist() for a, b in contrasts.get(group, ())]
+            positions = {row: position for position, row in enumerate(rows.tolist())}
+            pairs = [(positions[a], positions[b]) for group in groups.tolist() for a, b in contrasts.get(group, ())]
             if pairs:
                 first, second = vectors[torch.tensor(pairs)].unbind(dim=1)
                 loss = loss + CONTRAST * torch.relu((first * second).sum(dim=1) - MARGIN).mean()
@@ -118,7 +118,7 @@ def compute_features(options: argparse.Namespace, checkpoint: object, num_senten
 
 
 def shares(vectors: Tensor, others: Tensor) -> Tensor:
-    """Return the log softmax of the similarities to the other sentences of a batch."""
+    """Return the log softmax of the similarities of each sentence to the others of a batch."""
     return (vectors @ vectors.t() / TEMPERATURE).masked_fill(~others, -1e9).log_softmax(dim=1)
 
 

@@ -72,24 +72,25 @@ class Related:
         assert layer is not None
         vectors = layer.arrays["vectors"][:num_words].astype(np.float32)
         vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-        self._words, self._others = layer.words[:num_words], {}
-        endings = np.array([_ending(word) for word in self._words])
+        known_words = layer.words[:num_words]
+        self._related: dict[str, list[str]] = {}
+        endings = np.array([_ending(word) for word in known_words])
         for start in range(0, num_words, 1000):
             cosines = vectors[start : start + 1000] @ vectors.T
             cosines[endings[start : start + 1000, None] != endings] = -1
             nearest = np.argpartition(-cosines, num_related + 1)[:, : num_related + 1]
-            for row, others in enumerate(nearest.tolist(), start=start):
-                self._others[self._words[row]] = [self._words[other] for other in others if other != row]
+            for row, rows in enumerate(nearest.tolist(), start=start):
+                self._related[known_words[row]] = [known_words[other] for other in rows if other != row]
 
     def vary(self, words: list[str], num_changes: int, rng: random.Random) -> list[str]:
         """Replace some content words by related ones, and sometimes drop one."""
-        places = [place for place, word in enumerate(words) if _is_content(word) and word.lower() in self._others]
+        positions = [index for index, word in enumerate(words) if _is_content(word) and word.lower() in self._related]
         varied = list(words)
-        for place in rng.sample(places, min(num_changes, len(places))):
-            other = rng.choice(self._others[words[place].lower()])
-            varied[place] = other.capitalize() if words[place][0].isupper() else other
-        if places and len(words) > SHORTEST + 1 and rng.random() < 0.2:
-            del varied[rng.choice(places)]
+        for index in rng.sample(positions, min(num_changes, len(positions))):
+            replacement = rng.choice(self._related[words[index].lower()])
+            varied[index] = replacement.capitalize() if words[index][0].isupper() else replacement
+        if positions and len(words) > SHORTEST + 1 and rng.random() < 0.2:
+            del varied[rng.choice(positions)]
         return varied
 
 
@@ -100,18 +101,18 @@ def _ending(word: str) -> str:
 def from_corpus(
     corpus: PreparedCorpus, num_groups: int, rng: random.Random, related: Related
 ) -> Iterator[list[list[str]]]:
-    """Yield groups of adjacent sentences and clauses; a quarter has contrasts and a quarter variants."""
+    """Yield groups of adjacent sentences and clauses; a quarter of them have contrasts, and a quarter variants."""
     blocks = corpus.blocks()
     produced = 0
     while produced < num_groups:
         shard, start, stop = (int(number) for number in blocks[rng.randrange(len(blocks))])
         ids = corpus.read_block(shard, start, stop)
         bounds = [*np.flatnonzero(ids == BOS_ID).tolist(), len(ids)]
-        for _ in range(max(1, len(bounds) // 12)):  # a few places of each block
+        for _ in range(max(1, len(bounds) // 12)):  # a few positions in each block
             first = rng.randrange(len(bounds) - 1)
             chosen = bounds[first : first + GROUP + 1]
             spans = itertools.pairwise(chosen)
-            sentences = [corpus.words(ids[mark + 1 : end]) for mark, end in spans]
+            sentences = [corpus.words(ids[start + 1 : end]) for start, end in spans]
             pieces = [piece for sentence in sentences for piece in shorten(sentence, rng)]
             short = [piece for piece in pieces if len(piece) <= LONGEST - 8]
             if short and rng.random() < 0.25:
@@ -169,7 +170,7 @@ def recombine_captions(folder: Path, num_groups: int, rng: random.Random, relate
     subjects, predicates = [], []
     for caption in sorted(captions):
         words = _words(tokenize(caption))
-        verb = next((place for place, word in enumerate(words) if word in {"is", "are"}), 0)
+        verb = next((index for index, word in enumerate(words) if word in {"is", "are"}), 0)
         if 2 <= verb <= 6 and 3 <= len(words) - verb <= 12:
             subjects.append(words[:verb])
             predicates.append(words[verb:])
@@ -178,7 +179,7 @@ def recombine_captions(folder: Path, num_groups: int, rng: random.Random, relate
     for _ in range(num_groups):
         first = rng.randrange(len(subjects))
         second = rng.choice(
-            [place for place in rng.sample(range(len(subjects)), 50) if _agree(predicates, first, place)]
+            [index for index in rng.sample(range(len(subjects)), 50) if _agree(predicates, first, index)]
         )
         subject, predicate = subjects[first], rng.choice(by_auxiliary[predicates[first][0]])
         groups.append([
@@ -262,28 +263,28 @@ def complete(group: list[list[str]], rng: random.Random, *, contrasts: float) ->
 
 def negate(words: list[str]) -> list[str] | None:
     """Insert or remove "not" after the first auxiliary verb; return None without such a verb."""
-    for place, word in enumerate(words[:-1]):
+    for index, word in enumerate(words[:-1]):
         if word.lower() in AUXILIARIES:
-            if words[place + 1].lower() in {"not", "n't", "never"}:
-                return words[: place + 1] + words[place + 2 :]
-            return [*words[: place + 1], "not", *words[place + 1 :]]
+            if words[index + 1].lower() in {"not", "n't", "never"}:
+                return words[: index + 1] + words[index + 2 :]
+            return [*words[: index + 1], "not", *words[index + 1 :]]
     return None
 
 
 def exchange(words: list[str], rng: random.Random) -> list[str] | None:
     """Swap two noun phrases, roughly: a determiner and the words up to the next function word."""
     phrases: list[tuple[int, int]] = []
-    place = 0
-    while place < len(words):
-        if words[place].lower() in DETERMINERS:
-            end = place + 1
-            while end < len(words) and end - place < 4 and _is_content(words[end]):
+    start = 0
+    while start < len(words):
+        if words[start].lower() in DETERMINERS:
+            end = start + 1
+            while end < len(words) and end - start < 4 and _is_content(words[end]):
                 end += 1
-            if end - place >= 2:
-                phrases.append((place, end - 1 if end - place > 3 else end))
-            place = end
+            if end - start >= 2:
+                phrases.append((start, end - 1 if end - start > 3 else end))
+            start = end
         else:
-            place += 1
+            start += 1
     if len(phrases) < 2:
         names = [number for number, word in enumerate(words) if number and word[:1].isupper() and word.isalpha()]
         phrases = [(number, number + 1) for number in names]

@@ -130,9 +130,9 @@ def to_tagger(folder: Path, name: str, recipe: Recipe, model: Elmo) -> Tagger:
         weights[f"filters{layer}"] = filters.transpose(2, 1, 0).reshape(-1, filters.shape[0])
         weights[f"filters{layer}_bias"] = stored[f"encoder.sequence.filters.{layer}.bias"]
     if labels["crf"]:
-        weights |= {part: stored[f"crf.{part}"] for part in ("transitions", "first", "last")}
+        weights |= {key: stored[f"crf.{key}"] for key in ("transitions", "first", "last")}
     if labels["strict"]:  # an inside tag may only follow its own type
-        follows = np.array([[_may_follow(one, other) for other in tags] for one in tags])
+        follows = np.array([[_may_follow(previous, tag) for tag in tags] for previous in tags])
         starts = np.array([_may_follow("O", tag) for tag in tags])
         weights["transitions"] = np.where(follows, weights["transitions"], -1e4)
         weights["first"] = np.where(starts, weights["first"], -1e4)
@@ -144,8 +144,8 @@ def to_tagger(folder: Path, name: str, recipe: Recipe, model: Elmo) -> Tagger:
     return Tagger(name, description, {key: value.astype(np.float32) for key, value in rounded.items()}, model)
 
 
-def _may_follow(one: str, other: str) -> bool:
-    return not other.startswith("I-") or one[2:] == other[2:]
+def _may_follow(previous: str, tag: str) -> bool:
+    return not tag.startswith("I-") or previous[2:] == tag[2:]
 
 
 def embed(model: Elmo, examples: list[dict[str, Any]]) -> list[Any]:

@@ -13,13 +13,13 @@ from opencc import OpenCC
 
 RANGES = ((0x3400, 0xA000), (0xF900, 0xFB00), (0x20000, 0x32000))
 CONVERSIONS = ("t2s", "tw2s", "hk2s")
-LEAST_RATIO = 10  # of the Simplified character's count to the Traditional one's
+LEAST_RATIO = 10  # of the counts of the Simplified and the Traditional character
 
 
 def find_aliases(counts: dict[str, int]) -> dict[str, str]:
     """Return the Simplified character of each Traditional one, given the character counts of the training text."""
     converters = [OpenCC(name) for name in CONVERSIONS]
-    aliases = {}
+    aliases: dict[str, str] = {}
     for code in (code for start, stop in RANGES for code in range(start, stop)):
         character = chr(code)
         for converter in converters:
@@ -38,7 +38,7 @@ def main() -> None:
     numbers = (folder / "word_counts.txt").read_text(encoding="utf-8").split("\n")
     counts = {word: int(number) for word, number in zip(words, numbers, strict=True) if number}
     aliases = find_aliases(counts)
-    lines = "".join(f"{one} {other}\n" for one, other in aliases.items())
+    lines = "".join(f"{traditional} {simplified}\n" for traditional, simplified in aliases.items())
     (folder / "aliases.txt").write_text(lines, encoding="utf-8", newline="\n")
     print(f"Wrote {folder / 'aliases.txt'}: {len(aliases):,} characters.")
 

@@ -1,10 +1,10 @@
-"""Write Chinese sentences and the vectors that an English teacher gives them, by way of a dictionary.
+"""Write Chinese sentences with the vectors of an English teacher, which a dictionary connects to them.
 
     python recipes/zh-small/glosses.py CORPUS.txt DICTIONARY TEACHER OUTPUT --english SENTENCES ENGLISH-CACHE
 
-No Chinese encoder has a license that permits its use as a teacher. Two kinds of pairs take its place: clauses of
-CORPUS, word for word in English by the first gloss of DICTIONARY (CC-CEDICT, CC BY-SA 4.0), encoded by TEACHER; and
-the English sentences of en-small (a prepared corpus), word for word in Chinese, with the vectors of the originals.
+No Chinese encoder with a suitable license was available. The sentences are clauses of CORPUS, translated word by word
+by the first gloss of DICTIONARY (CC-CEDICT, CC BY-SA 4.0) and encoded by TEACHER; and the English sentences of en-small
+(a prepared corpus), translated word by word into Chinese, with the vectors of the originals.
 OUTPUT gets sentences.txt for `elmo prepare --split lines` and vectors.npy, in groups of four related sentences.
 """
 
@@ -66,7 +66,7 @@ class Dictionary:
                 if line.startswith("#") or (entry := re.match(r"\S+ (\S+) \[[^]]*\] /(.*)/", line)) is None:
                     continue
                 word, glosses = entry[1], [gloss for gloss in entry[2].split("/") if not NO_GLOSS.search(gloss)]
-                texts = [_clean(part) for gloss in glosses for part in gloss.split(";")]
+                texts = [_clean(meaning) for gloss in glosses for meaning in gloss.split(";")]
                 texts = [text for text in texts if text]
                 if not texts:
                     continue
@@ -82,7 +82,7 @@ class Dictionary:
 
     def to_english(self, text: str) -> list[str]:
         """Return the glosses of the words of a Chinese text."""
-        return [part for word in jieba.cut(text) for part in self._glosses.get(word, word).split()]
+        return [token for word in jieba.cut(text) for token in self._glosses.get(word, word).split()]
 
     def to_chinese(self, words: list[str], rng: random.Random) -> str | None:
         """Return a sentence word for word, phrases first; None if too many words have no translation."""
@@ -187,7 +187,7 @@ def main() -> None:
     corpus, cache = PreparedCorpus.open(options.english[0]), options.english[1]
     ids, offsets = np.load(cache / "ids.npy", mmap_mode="r"), np.load(cache / "offsets.npy")
     answers = np.load(cache / "sentences.npy", mmap_mode="r")
-    kept = []
+    kept: list[int] = []
     for group in range(min(options.translated, len(answers) // GROUP)):
         rows = range(group * GROUP, (group + 1) * GROUP)
         texts = [dictionary.to_chinese(corpus.words(ids[offsets[row] : offsets[row + 1]]), rng) for row in rows]

@@ -23,7 +23,7 @@ from elmo.checkpoint.folder import write_folder
 from elmo.config import SentenceConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.nn.sentence_head import SentenceHead
-from elmo.pretrain.distillation import StaticTable
+from elmo.pretrain.distillation import Regression, StaticTable
 
 NEGATIONS = set("不没未非无")
 NUM_SENTENCES, SHORTEST, LONGEST = 9000, 6, 27  # drawn from the corpus; tokens
@@ -31,7 +31,7 @@ LAYERS = (1.5, -3.0, 0.5)  # logits of the mix: layer 0, and some of the top lay
 RARITY = (0.5,)  # exponent of the tokens' weights in the mean
 PART_DIM, MAXIMUM_POWER, NEGATION = 256, 0.7, 1.5
 TEACHER = 1.0  # length of the predicted vectors relative to the whitened ones
-NUM_TEACHER_SENTENCES, SENTENCES_AT_ONCE, RIDGE = 160_000, 1024, 1e-3
+NUM_TEACHER_SENTENCES, SENTENCES_AT_ONCE = 160_000, 1024
 
 
 def main() -> None:
@@ -55,18 +55,18 @@ def main() -> None:
 
 def draw(corpus: PreparedCorpus) -> list[list[str]]:
     """Return random pieces of sentences."""
-    random, blocks = np.random.default_rng(1), corpus.blocks()
+    rng, blocks = np.random.default_rng(1), corpus.blocks()
     pieces: list[list[str]] = []
     while len(pieces) < NUM_SENTENCES:
-        shard, start, stop = (int(number) for number in blocks[random.integers(len(blocks))])
+        shard, start, stop = (int(number) for number in blocks[rng.integers(len(blocks))])
         ids = corpus.read_block(shard, start, stop)
-        marks = np.append(np.flatnonzero(ids == BOS_ID), len(ids))
+        bounds = np.append(np.flatnonzero(ids == BOS_ID), len(ids))
         for _ in range(3):
-            place = int(random.integers(len(marks) - 1))
-            sentence = ids[marks[place] + 1 : marks[place + 1]]
+            index = int(rng.integers(len(bounds) - 1))
+            sentence = ids[bounds[index] + 1 : bounds[index + 1]]
             if len(sentence) >= SHORTEST:
-                size = int(random.integers(SHORTEST, LONGEST + 1))
-                first = int(random.integers(max(1, len(sentence) - size + 1)))
+                size = int(rng.integers(SHORTEST, LONGEST + 1))
+                first = int(rng.integers(max(1, len(sentence) - size + 1)))
                 pieces.append(corpus.words(sentence[first : first + size]))
     return pieces
 
@@ -110,28 +110,22 @@ def fit(model: Elmo, sentences: list[list[str]]) -> SentenceHead:
 
 @torch.no_grad()
 def add_teacher(model: Elmo, head: SentenceHead, folder: Path, sentences: list[list[str]]) -> SentenceHead:
-    """Return a head that also predicts the teacher's vectors; `sentences` tell how long its vectors are."""
-    lines, vectors = (
-        (folder / "sentences.txt").read_text(encoding="utf-8").splitlines(),
-        np.load(folder / "vectors.npy"),
-    )
+    """Return a head that also predicts the teacher's vectors; `sentences` determine their scale."""
+    lines = (folder / "sentences.txt").read_text(encoding="utf-8").splitlines()
+    vectors = np.load(folder / "vectors.npy")
     chosen = np.random.default_rng(1).permutation(len(lines))[:NUM_TEACHER_SENTENCES]
     own = compute_features(model, head, sentences)
     mean, spread = own.mean(dim=0), own.std(dim=0) + 1e-3
-    num_features, dim = own.shape[1], vectors.shape[1]
-    products = torch.zeros(num_features + 1, num_features + 1, dtype=torch.float64)
-    moments = torch.zeros(num_features + 1, dim, dtype=torch.float64)
+    regression = Regression()
     for start in range(0, len(chosen), SENTENCES_AT_ONCE):
         rows = chosen[start : start + SENTENCES_AT_ONCE]
         words = [[token.text for token in model.tokenize(lines[row])] for row in rows]
         scaled = (compute_features(model, head, words) - mean) / spread
-        inputs = torch.nn.functional.pad(scaled, (0, 1), value=1.0).double()
-        products += inputs.t() @ inputs
-        moments += inputs.t() @ torch.from_numpy(vectors[rows]).double()
-    ridge = RIDGE * products.diagonal().mean() * torch.eye(num_features + 1, dtype=torch.float64)
-    solution = torch.linalg.solve(products + ridge, moments).float()
-    weight = (solution[:-1] / spread[:, None]).t()
-    bias = solution[-1] - weight @ mean
+        regression.add(scaled, torch.from_numpy(vectors[rows]))
+    weight, bias = torch.empty(vectors.shape[1], own.shape[1]), torch.empty(vectors.shape[1])
+    regression.solve(weight, bias)
+    weight /= spread
+    bias -= weight @ mean
     whitened = own @ head.projection.t() + head.bias
     length = TEACHER * whitened.norm(dim=1).mean() / (own @ weight.t() + bias).norm(dim=1).mean()
     head.projection = torch.nn.Parameter(torch.cat([head.projection, length * weight]))
@@ -141,7 +135,7 @@ def add_teacher(model: Elmo, head: SentenceHead, folder: Path, sentences: list[l
 
 @torch.no_grad()
 def compute_features(model: Elmo, head: SentenceHead, sentences: list[list[str]]) -> Tensor:
-    """Return the inputs of the head's last map."""
+    """Return the inputs of the head's linear map."""
     layers = torch.from_numpy(np.concatenate(model.embed(sentences, layers="all"), axis=1))
     static, weights = StaticTable(model.checkpoint()).look_up_words([word for words in sentences for word in words])
     return head.features(layers, static, weights, torch.tensor([len(words) for words in sentences]))
