@@ -206,8 +206,8 @@ def test_a_frozen_layer_shares_the_models_word_cache_and_precision(tiny_model):
     output = layer(sentences)
     assert model.cache_info().num_misses > 0
     for number, expected in enumerate(model.embed(sentences)):
-        found = output.mixes[0][number, : len(expected)].detach().numpy()
-        np.testing.assert_allclose(found, expected, atol=1e-6)
+        mix = output.mixes[0][number, : len(expected)].detach().numpy()
+        np.testing.assert_allclose(mix, expected, atol=1e-6)
     assert model.cache_info().num_hits > 0
     exact = ElmoLayer(tiny_model, dropout=0.0)(sentences)
     assert not torch.equal(output.mixes[0], exact.mixes[0])

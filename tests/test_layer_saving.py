@@ -112,13 +112,13 @@ def test_a_tuned_state_dict_brings_the_bilm_along(make, own_model, other_model):
 def test_a_copy_is_whole_and_independent(own_model, tune_bilm, copy_of):
     layer = make_layer(own_model, tune_bilm=tune_bilm)
     shake(layer)
-    twin = copy_of(layer)
+    copied = copy_of(layer)
     expected = layer(SENTENCES).mixes[1]
-    assert torch.equal(twin(SENTENCES).mixes[1], expected)
-    assert set(twin.state_dict()) == set(layer.state_dict())
-    twin.load_state_dict(layer.state_dict(), strict=True)
-    shake(twin)
-    assert not torch.equal(twin(SENTENCES).mixes[1], expected)
+    assert torch.equal(copied(SENTENCES).mixes[1], expected)
+    assert set(copied.state_dict()) == set(layer.state_dict())
+    copied.load_state_dict(layer.state_dict(), strict=True)
+    shake(copied)
+    assert not torch.equal(copied(SENTENCES).mixes[1], expected)
     assert torch.equal(layer(SENTENCES).mixes[1], expected)
 
 

@@ -30,18 +30,18 @@ def test_a_saved_model_opens_as_the_same_model(model, tmp_path):
     model.save_pretrained(tmp_path / "model")
     opened = Elmo.from_pretrained(tmp_path / "model")
     assert opened.config == model.config
-    for found, expected in zip(opened.embed(SENTENCES), model.embed(SENTENCES), strict=True):
-        np.testing.assert_array_equal(found, expected)
+    for vectors, expected in zip(opened.embed(SENTENCES), model.embed(SENTENCES), strict=True):
+        np.testing.assert_array_equal(vectors, expected)
 
 
 def test_a_sentence_has_the_same_vectors_alone_and_in_any_batch(model):
     together = model.embed(SENTENCES, layers="all")
     backwards = model.embed(SENTENCES[::-1], layers="all")[::-1]
-    for sentence, found, turned in zip(SENTENCES, together, backwards, strict=True):
+    for sentence, vectors, turned in zip(SENTENCES, together, backwards, strict=True):
         alone = model.embed([sentence], layers="all")[0]
-        assert found.shape == (3, len(sentence), model.dim)
-        np.testing.assert_allclose(found, alone, atol=1e-5)
-        np.testing.assert_allclose(found, turned, atol=1e-5)
+        assert vectors.shape == (3, len(sentence), model.dim)
+        np.testing.assert_allclose(vectors, alone, atol=1e-5)
+        np.testing.assert_allclose(vectors, turned, atol=1e-5)
 
 
 def test_scores_are_the_softmax_of_the_states_that_have_not_seen_the_word(model):

@@ -17,31 +17,31 @@ def model():
 
 
 def test_perplexities_are_of_all_predictions_together(model):
-    found = evaluate_text(model, SENTENCES)
+    evaluation = evaluate_text(model, SENTENCES)
     scores = [score for score in model.score(SENTENCES) if score.words]
     ahead = -np.concatenate([[*score.left_to_right, score.end] for score in scores])
     back = -np.concatenate([[*score.right_to_left, score.begin] for score in scores])
-    assert found.left_to_right_perplexity == pytest.approx(np.exp(ahead.mean()), rel=1e-5)
-    assert found.right_to_left_perplexity == pytest.approx(np.exp(back.mean()), rel=1e-5)
-    assert found.perplexity == pytest.approx(np.exp(np.concatenate([ahead, back]).mean()), rel=1e-5)
-    assert found.num_predictions == len(ahead) == len(back) == 17
+    assert evaluation.left_to_right_perplexity == pytest.approx(np.exp(ahead.mean()), rel=1e-5)
+    assert evaluation.right_to_left_perplexity == pytest.approx(np.exp(back.mean()), rel=1e-5)
+    assert evaluation.perplexity == pytest.approx(np.exp(np.concatenate([ahead, back]).mean()), rel=1e-5)
+    assert evaluation.num_predictions == len(ahead) == len(back) == 17
 
 
 def test_counts_of_an_evaluation(model):
-    found = evaluate_text(model, SENTENCES)
-    assert (found.num_sentences, found.num_words, found.num_unknown) == (3, 14, 1)
-    assert found.unknown_rate == 1 / 14
+    evaluation = evaluate_text(model, SENTENCES)
+    assert (evaluation.num_sentences, evaluation.num_words, evaluation.num_unknown) == (3, 14, 1)
+    assert evaluation.unknown_rate == 1 / 14
 
 
 def test_one_sentence_has_the_perplexity_of_its_score(model):
-    found = evaluate_text(model, [SENTENCES[0]])
-    assert found.perplexity == pytest.approx(model.score(SENTENCES[0]).perplexity)
+    evaluation = evaluate_text(model, [SENTENCES[0]])
+    assert evaluation.perplexity == pytest.approx(model.score(SENTENCES[0]).perplexity)
 
 
 def test_split_on_spaces_and_lists_of_words(model):
-    found = evaluate_text(model, ["the bank."], split_on_spaces=True)
-    assert found == evaluate_text(model, [["the", "bank."]])
-    assert (found.num_words, found.num_unknown) == (2, 1)
+    evaluation = evaluate_text(model, ["the bank."], split_on_spaces=True)
+    assert evaluation == evaluate_text(model, [["the", "bank."]])
+    assert (evaluation.num_words, evaluation.num_unknown) == (2, 1)
 
 
 def test_a_text_is_read_as_it_is_scored(model, monkeypatch):
@@ -65,18 +65,18 @@ def test_a_text_is_read_as_it_is_scored(model, monkeypatch):
 
     watching = Watching()
     watching.windows = []
-    found = evaluate_text(watching, read())
+    evaluation = evaluate_text(watching, read())
     assert watching.windows == [(2, 2), (2, 4), (2, 6), (1, 7)]
-    assert found.perplexity == pytest.approx(model.score("I went to the bank").perplexity, rel=1e-5)
+    assert evaluation.perplexity == pytest.approx(model.score("I went to the bank").perplexity, rel=1e-5)
 
 
 def test_carried_state_goes_from_line_to_line_over_empty_ones(model):
     carrying, by_hand = make_language_model(state="carry"), make_language_model(state="carry")
-    found = evaluate_text(carrying, SENTENCES)
+    evaluation = evaluate_text(carrying, SENTENCES)
     scores = [by_hand.score([sentence])[0] for sentence in SENTENCES if sentence]
     loss = sum(score.left_to_right_loss + score.right_to_left_loss for score in scores) / (2 * 17)
-    assert found.perplexity == pytest.approx(np.exp(loss), rel=1e-6)
-    assert found.perplexity != pytest.approx(evaluate_text(model, SENTENCES).perplexity, rel=1e-6)
+    assert evaluation.perplexity == pytest.approx(np.exp(loss), rel=1e-6)
+    assert evaluation.perplexity != pytest.approx(evaluate_text(model, SENTENCES).perplexity, rel=1e-6)
 
 
 def test_evaluations_can_be_compared(model):

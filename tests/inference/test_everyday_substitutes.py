@@ -63,18 +63,18 @@ def model():
 
 @pytest.mark.parametrize(("sentence", "accepted", "at_least"), EVERYDAY)
 def test_a_person_accepts_the_best_five(model, sentence, accepted, at_least):
-    best = [each.word for each in model.substitutes(sentence, top_k=5)]
+    best = [substitute.word for substitute in model.substitutes(sentence, top_k=5)]
     assert len(accepted.intersection(best)) >= at_least, best
 
 
 @pytest.mark.parametrize("sentence", ["I went to the [bank]", "The [doctor] examined the patient .", "[Hello] !"])
 def test_no_punctuation_is_offered_for_a_word(model, sentence):
-    best = [each.word for each in model.substitutes(sentence, top_k=20)]
+    best = [substitute.word for substitute in model.substitutes(sentence, top_k=20)]
     assert all(any(character.isalnum() for character in word) for word in best), best
 
 
 def test_clitics_replace_only_clitics(model):
     for words, index, offered in ((["The", "company", "announced", "profits", "."], 2, False),
                                   (["They", "'ve", "gone", "home", "."], 1, True)):  # fmt: skip
-        found = model.substitutes(words, index, top_k=200)
-        assert any(each.word.startswith(("'", "’")) for each in found) == offered
+        substitutes = model.substitutes(words, index, top_k=200)
+        assert any(substitute.word.startswith(("'", "’")) for substitute in substitutes) == offered

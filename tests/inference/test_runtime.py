@@ -76,8 +76,8 @@ def test_states_that_predict_are_those_of_the_modules(config):
         top = run_bilm(load_bilm(model.config, model.checkpoint().weights), batch)[0].layers[-1].numpy()
     left, right = np.split(top, 2, axis=-1)
     real = np.arange(batch.word_index.shape[1] - 1) < (batch.lengths - 1)[:, None]
-    for found, expected in zip(model._runtime.predict(batch), (left[:, :-1], right[:, 1:]), strict=True):
-        np.testing.assert_allclose(found[real], expected[real], rtol=0, atol=1e-5)
+    for states, expected in zip(model._runtime.predict(batch), (left[:, :-1], right[:, 1:]), strict=True):
+        np.testing.assert_allclose(states[real], expected[real], rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])

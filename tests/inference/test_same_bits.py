@@ -49,8 +49,8 @@ def test_company_order_and_threads_change_no_bit(name, precision):
         backwards = other.embed(SENTENCES[::-1], split_on_spaces=True, layers="all", batch_size=2)[::-1]
         lazily = list(other.embed_iter(SENTENCES, split_on_spaces=True, layers="all"))
         ours = together[len(OTHERS) : len(OTHERS) + len(SENTENCES)]
-        for expected, *found in zip(alone, ours, backwards, lazily, strict=True):
-            for array in found:
+        for expected, *results in zip(alone, ours, backwards, lazily, strict=True):
+            for array in results:
                 np.testing.assert_array_equal(array, expected)
 
 

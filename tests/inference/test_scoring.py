@@ -140,8 +140,8 @@ def test_carried_state_reads_on_row_by_row_without_the_last_boundary():
         logits = outputs[-1][0, len(words) + 1 :] @ bilm.softmax.weight.t() + bilm.softmax.bias
         expected = logits.log_softmax(dim=-1)
     targets = [*expected_targets(words), VOCABULARY.index("</S>")]
-    found = [*second.left_to_right, second.end]
-    np.testing.assert_allclose(found, expected.numpy()[range(len(targets)), targets], atol=1e-5)
+    actual = [*second.left_to_right, second.end]
+    np.testing.assert_allclose(actual, expected.numpy()[range(len(targets)), targets], atol=1e-5)
     model.reset_state()
     assert_same(model.score([words])[0], first)
 

@@ -37,36 +37,40 @@ def expected_substitutes(model, words, index, frequencies, offered):
 @pytest.mark.parametrize("index", range(6))
 def test_substitutes_are_the_product_of_both_directions_divided_by_the_stored_frequency(model, index):
     counted = Elmo(replace(model.checkpoint(), word_counts=COUNTS))
-    found = counted.substitutes(WORDS, index, **ALL)
+    substitutes = counted.substitutes(WORDS, index, **ALL)
     frequencies = np.array(COUNTS) + 0.5  # a word that the text did not have is not infinitely rare
     expected = expected_substitutes(model, WORDS, index, frequencies, WORDS_OFFERED)
-    assert [each.word for each in found] == [word for _, word in expected]
-    assert [each.log_probability for each in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+    assert [substitute.word for substitute in substitutes] == [word for _, word in expected]
+    assert [substitute.log_probability for substitute in substitutes] == pytest.approx(
+        [score for score, _ in expected], abs=1e-5
+    )
 
 
 def test_without_counts_the_frequency_follows_the_rank_in_the_vocabulary(model):
     ranks = np.cumsum([word not in SPECIAL for word in VOCABULARY])
     expected = expected_substitutes(model, WORDS, 4, 1 / (ranks + 2.7), WORDS_OFFERED)
-    found = model.substitutes(WORDS, 4, **ALL)
-    assert [each.log_probability for each in found] == pytest.approx([score for score, _ in expected], abs=1e-5)
+    substitutes = model.substitutes(WORDS, 4, **ALL)
+    assert [substitute.log_probability for substitute in substitutes] == pytest.approx(
+        [score for score, _ in expected], abs=1e-5
+    )
 
 
 def test_special_words_are_never_offered_and_the_rest_adds_up_to_one(model):
-    found = model.substitutes(WORDS, 2, top_k=100, **ALL)
-    assert {each.word for each in found} == set(WORDS_OFFERED)
-    assert sum(np.exp(each.log_probability) for each in found) == pytest.approx(1)
+    substitutes = model.substitutes(WORDS, 2, top_k=100, **ALL)
+    assert {substitute.word for substitute in substitutes} == set(WORDS_OFFERED)
+    assert sum(np.exp(substitute.log_probability) for substitute in substitutes) == pytest.approx(1)
 
 
 def test_punctuation_and_the_word_itself_are_excluded_by_default(model):
     def offered(index, **options):
-        return {each.word for each in model.substitutes(WORDS, index, top_k=100, **options)}
+        return {substitute.word for substitute in model.substitutes(WORDS, index, top_k=100, **options)}
 
     assert offered(4) == set(OFFERED) - {"bank"}
     assert offered(4, punctuation=True) == set(WORDS_OFFERED) - {"bank"}
     assert offered(4, same_word=True) == set(OFFERED)
     assert offered(5) == set(WORDS_OFFERED) - {"."}, "where punctuation stands, other punctuation may stand"
     capitals = [*WORDS[:4], "BANK", "."]
-    assert "bank" not in {each.word for each in model.substitutes(capitals, 4, top_k=100)}
+    assert "bank" not in {substitute.word for substitute in model.substitutes(capitals, 4, top_k=100)}
 
 
 def test_the_word_itself_does_not_matter(model):
@@ -79,30 +83,32 @@ def test_top_k_words(model):
 
 
 def test_marks_strings_and_indexes_mean_the_same(model):
-    found = model.substitutes("I went to the [bank].")
-    assert isinstance(found[0], Substitute)
+    substitutes = model.substitutes("I went to the [bank].")
+    assert isinstance(substitutes[0], Substitute)
     for other in (
         model.substitutes("I went to the bank.", 4),
         model.substitutes(WORDS, -2),
         model.substitutes(tuple(WORDS), np.int64(4)),
     ):
-        assert other == found
+        assert other == substitutes
 
 
 def test_ties_keep_the_order_of_the_vocabulary(model):
     more = [f"new{number}" for number in range(40)]
     larger = Elmo(change_vocabulary(model.checkpoint(), [*VOCABULARY, *more]))
-    found = [each.word for each in larger.substitutes(WORDS, 4, top_k=100)]
-    assert [word for word in found if word in more] == more
-    assert [word for word in found if word not in more] == [each.word for each in model.substitutes(WORDS, 4)]
+    words = [substitute.word for substitute in larger.substitutes(WORDS, 4, top_k=100)]
+    assert [word for word in words if word in more] == more
+    assert [word for word in words if word not in more] == [
+        substitute.word for substitute in model.substitutes(WORDS, 4)
+    ]
 
 
 def test_a_changed_vocabulary_keeps_the_frequencies_of_its_words_in_any_order(model):
     shuffled = Elmo(change_vocabulary(model.checkpoint(), sorted(VOCABULARY)))
-    found = [(each.word, each.log_probability) for each in shuffled.substitutes(WORDS, 4)]
-    expected = [(each.word, each.log_probability) for each in model.substitutes(WORDS, 4)]
-    assert [word for word, _ in found] == [word for word, _ in expected]
-    assert [log for _, log in found] == pytest.approx([log for _, log in expected], abs=1e-5)
+    scored = [(substitute.word, substitute.log_probability) for substitute in shuffled.substitutes(WORDS, 4)]
+    expected = [(substitute.word, substitute.log_probability) for substitute in model.substitutes(WORDS, 4)]
+    assert [word for word, _ in scored] == [word for word, _ in expected]
+    assert [log for _, log in scored] == pytest.approx([log for _, log in expected], abs=1e-5)
 
 
 def test_carried_state_is_read_from(model):

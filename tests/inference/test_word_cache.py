@@ -24,15 +24,15 @@ def vector_of(key):
 
 def look_up(cache, *keys):
     """Look keys up, check what they give, and return which had to be encoded."""
-    asked = []
+    missing = []
 
     def encode(positions):
-        asked.extend(keys[position] for position in positions)
+        missing.extend(keys[position] for position in positions)
         return np.stack([vector_of(keys[position]) for position in positions])
 
     vectors = cache.look_up(keys, encode)
     np.testing.assert_array_equal(vectors, [vector_of(key) for key in keys])
-    return asked
+    return missing
 
 
 def run_in_threads(run):

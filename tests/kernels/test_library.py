@@ -60,9 +60,9 @@ def test_a_library_of_other_sources_is_not_used(monkeypatch):
     if not list_variants():
         pytest.skip("the library was not built")
     with changed(monkeypatch, "_ABI", -1):
-        found = library.find_kernels()
-    assert found.library is None
-    assert found.reason == "it was built from other sources; install the package again"
+        selected = library.find_kernels()
+    assert selected.library is None
+    assert selected.reason == "it was built from other sources; install the package again"
 
 
 def test_a_library_of_changed_sources_is_not_used(monkeypatch, tmp_path):

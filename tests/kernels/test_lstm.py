@@ -66,22 +66,24 @@ def draw_state(draw, num_layers, num_rows, stack):
 
 @pytest.mark.parametrize("carried", [False, True])
 @pytest.mark.parametrize(("num_layers", "cell_dim", "output_dim", "clips", "lengths"), SHAPES)
-def test_compiled_layers_equal_their_twin(library, draw, num_layers, cell_dim, output_dim, clips, lengths, carried):
+def test_compiled_layers_equal_the_numpy_layers(
+    library, draw, num_layers, cell_dim, output_dim, clips, lengths, carried
+):
     layers = make_layers(draw, num_layers, cell_dim, output_dim, clips)
-    twin = NumpyStack(layers, residual=True, int8=False)
+    reference = NumpyStack(layers, residual=True, int8=False)
     compiled = CompiledStack(library, layers, residual=True, int8=False)
     words = draw.normal(size=(6, output_dim or cell_dim)).astype(np.float32)
     word_index = draw.integers(0, 6, (len(lengths), max(lengths)))
-    state = draw_state(draw, num_layers, len(lengths) + 1, twin) if carried else None
-    expected, end = run(twin, words, word_index, lengths, state)
-    vectors, reached = run(compiled, words, word_index, lengths, state)
+    state = draw_state(draw, num_layers, len(lengths) + 1, reference) if carried else None
+    expected, end = run(reference, words, word_index, lengths, state)
+    vectors, final = run(compiled, words, word_index, lengths, state)
     np.testing.assert_allclose(vectors, expected, rtol=1e-4, atol=3e-5)
-    np.testing.assert_allclose(reached.hidden, end.hidden, rtol=1e-4, atol=3e-5)
-    np.testing.assert_allclose(reached.cell[:, : len(lengths)], end.cell[:, : len(lengths)], rtol=1e-4, atol=3e-5)
+    np.testing.assert_allclose(final.hidden, end.hidden, rtol=1e-4, atol=3e-5)
+    np.testing.assert_allclose(final.cell[:, : len(lengths)], end.cell[:, : len(lengths)], rtol=1e-4, atol=3e-5)
 
 
 @pytest.mark.parametrize(("num_layers", "cell_dim", "output_dim", "clips", "lengths"), SHAPES)
-def test_the_twin_equals_the_module(num_layers, cell_dim, output_dim, clips, lengths):
+def test_the_numpy_layers_equal_the_module(num_layers, cell_dim, output_dim, clips, lengths):
     torch.manual_seed(0)
     dim = output_dim or cell_dim
     options = {"projected": output_dim > 0, "cell_clip": clips[0], "projection_clip": clips[1], "forget_bias": 0.0}
@@ -97,13 +99,13 @@ def test_the_twin_equals_the_module(num_layers, cell_dim, output_dim, clips, len
     words, word_index = torch.randn(6, dim), torch.randint(0, 6, (len(lengths), max(lengths)))
     with torch.no_grad():
         expected, end = stack(words[word_index], stack.zero_state(len(lengths)), lengths=torch.tensor(lengths))
-    twin = NumpyStack(layers, residual=True, int8=False)
-    vectors, reached = run(twin, words.numpy(), word_index.numpy(), lengths)
+    reference = NumpyStack(layers, residual=True, int8=False)
+    vectors, final = run(reference, words.numpy(), word_index.numpy(), lengths)
     for number, layer in enumerate(expected, start=1):
         real = torch.cat([layer[row, :length] for row, length in enumerate(lengths)])
         np.testing.assert_allclose(vectors[:, number], real, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(reached.hidden, end.hidden, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(reached.cell, end.cell, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(final.hidden, end.hidden, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(final.cell, end.cell, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("int8", [False, True])

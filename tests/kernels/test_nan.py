@@ -22,9 +22,9 @@ def draw(rng, *shape):
     return rng.standard_normal(shape).astype(np.float32)
 
 
-def assert_alike(found, expected):
+def assert_alike(actual, expected):
     """Compare as numbers, where NaN equals NaN and infinity itself."""
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(actual, expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("strange", STRANGE)
@@ -42,9 +42,9 @@ def test_a_row_that_8_bits_cannot_hold_becomes_nan_and_the_others_stay(library, 
     packed = PackedMatrix(library, weight, int8=True)
     expected = packed(inputs)
     inputs[4, 7] = strange
-    found = packed(inputs)
-    assert np.isnan(found[4]).all()
-    np.testing.assert_array_equal(np.delete(found, 4, axis=0), np.delete(expected, 4, axis=0))
+    actual = packed(inputs)
+    assert np.isnan(actual[4]).all()
+    np.testing.assert_array_equal(np.delete(actual, 4, axis=0), np.delete(expected, 4, axis=0))
 
 
 def forward(make_stack, words, cell_clip, rng_seed=0):
@@ -66,9 +66,9 @@ def forward(make_stack, words, cell_clip, rng_seed=0):
 def test_words_of_an_lstm(library, rng, strange, cell_clip):
     words = draw(rng, 5, 10)
     words[2, 4] = strange
-    found = forward(lambda layers: CompiledStack(library, layers, residual=True, int8=False), words, cell_clip)
+    actual = forward(lambda layers: CompiledStack(library, layers, residual=True, int8=False), words, cell_clip)
     expected = forward(lambda layers: NumpyStack(layers, residual=True, int8=False), words, cell_clip)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(actual, expected, strict=True):
         assert np.isnan(one).any() == np.isnan(other).any()
         assert_alike(one, other)
 
@@ -112,9 +112,9 @@ def test_characters(library, rng, activation):
         projection=(draw(rng, 7, 26), draw(rng, 7)),
     )
     char_ids = rng.integers(0, 9, (30, 6))
-    found, expected = (
+    actual, expected = (
         network(char_ids)
         for network in (CompiledCharNetwork(library, weights, int8=False), CharNetwork(weights, int8=False))
     )
     assert np.isnan(expected).any() and np.isfinite(expected).any()
-    assert_alike(found, expected)
+    assert_alike(actual, expected)

@@ -41,9 +41,9 @@ def test_aliases_and_full_width_letters_are_read_as_other_units_but_not_shown():
     ],
 )
 def test_punctuation_latin_and_digits_inside_chinese(text, words):
-    found = CHARACTERS(text)
-    assert [word.text for word in found] == words.split()
-    assert all(text[word.start : word.end] == word.text for word in found)
+    words_of_text = CHARACTERS(text)
+    assert [word.text for word in words_of_text] == words.split()
+    assert all(text[word.start : word.end] == word.text for word in words_of_text)
 
 
 def test_configured_scripts_are_split_into_letters():
