@@ -46,7 +46,7 @@ DEFAULT_MAX_TRAIN_WORDS: dict[str, int] = {
 }  # fmt: skip
 _CORRELATIONS = ("pearson", "spearman")
 _RESAMPLES = 200
-_MIN_EXAMPLES = 100  # per question, if there are several questions
+_MIN_EXAMPLES = 100  # of a feature, if there are several features
 _NUM_EPOCHS, _MIN_STEPS, _BATCH_SIZE = 8, 500, 256  # small data is repeated more often
 _LEARNING_RATE, _WEIGHT_DECAY = 2e-3, 1e-2
 _MIX_RATE = 10  # the few mix weights need larger steps
@@ -302,10 +302,10 @@ def _embed_targets(
 
 @dataclass(frozen=True)
 class LabelledSentence:
-    """A sentence and, for each of its words (or for the whole text), the answers to named questions."""
+    """A sentence and the labels of its words, or of the whole text, by feature, as in {"Number": "Sing"}."""
 
     words: tuple[str, ...]
-    answers: tuple[dict[str, str], ...]  # one for each word, or one for the whole text
+    labels: tuple[dict[str, str], ...]  # of each word, or one dict for the whole text
 
 
 class LinearScores(NamedTuple):
@@ -377,8 +377,8 @@ def train_linear_probe(train: Labelled, test: Labelled, seed: int, all_vectors: 
 
 
 def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
-    """Parse the features of each word, as in Number=Sing|Person=3, into answers by name."""
-    features = []
+    """Parse the features of each word, as in Number=Sing|Person=3, into labels by feature."""
+    labels = []
     for tag in tags:
         pairs = [] if tag in ("_", "") else [pair.partition("=") for pair in tag.split("|")]
         if not all(equals for _, equals, _ in pairs):
@@ -386,8 +386,8 @@ def read_features(tags: Sequence[str]) -> tuple[dict[str, str], ...]:
                 f"{tag!r:.60} is not a list of features such as Number=Sing|Person=3; name their column with "
                 "--column tag=NAME."
             )
-        features.append({name: value for name, _, value in pairs})
-    return tuple(features)
+        labels.append({name: value for name, _, value in pairs})
+    return tuple(labels)
 
 
 def read_sentences(path: str, kind: str, read: ReadSettings) -> list[LabelledSentence]:
@@ -416,28 +416,28 @@ def probe_linear(
     """Train linear probes and evaluate them. If there is too much training data, each seed samples other sentences."""
     samples = [draw_sentences(train, max_train_words, seed) for seed in seeds]
     used = sorted(set().union(*samples))
-    questions = _choose_questions([train[number] for number in used], test)
-    if not questions:
+    features = _choose_features([train[number] for number in used], test)
+    if not features:
         raise InputError(
             "There is nothing to classify: no label has two values in the training data and one in the test data."
         )
-    vectors = dict(zip(used, _embed_answered(model, [train[number] for number in used], advance), strict=True))
-    test_vectors = np.concatenate([*_embed_answered(model, test, advance)])
+    vectors = dict(zip(used, _embed_labelled(model, [train[number] for number in used], advance), strict=True))
+    test_vectors = np.concatenate([*_embed_labelled(model, test, advance)])
     scores: dict[str, list[LinearScores]] = {}
     majority: dict[str, float] = {}
     for seed, numbers in zip(seeds, samples, strict=True):
         sentences = [train[number] for number in numbers]
         all_vectors = np.concatenate([vectors[number] for number in numbers])
-        for question in questions:
-            train_set, test_set = _select(question, sentences, all_vectors), _select(question, test, test_vectors)
+        for feature in features:
+            train_set, test_set = _select(feature, sentences, all_vectors), _select(feature, test, test_vectors)
             ((frequent, _),) = Counter(train_set[1]).most_common(1)
-            majority.setdefault(question, 100 * test_set[1].count(frequent) / len(test_set[1]))
+            majority.setdefault(feature, 100 * test_set[1].count(frequent) / len(test_set[1]))
             with limit_threads(1):  # as for task networks
-                scores.setdefault(question, []).append(train_linear_probe(train_set, test_set, seed, all_vectors))
+                scores.setdefault(feature, []).append(train_linear_probe(train_set, test_set, seed, all_vectors))
     rows = [ProbeRow("most frequent", _name_scores({name: [accuracy] for name, accuracy in majority.items()}))]
     for number, name in enumerate(name_rows(model.num_layers)):
-        by_question = {question: [float(run.accuracy[number]) for run in runs] for question, runs in scores.items()}
-        rows.append(ProbeRow(name, _name_scores(by_question)))
+        by_feature = {feature: [float(run.accuracy[number]) for run in runs] for feature, runs in scores.items()}
+        rows.append(ProbeRow(name, _name_scores(by_feature)))
     weights = np.mean([run.mix_weights for runs in scores.values() for run in runs], axis=0).tolist()
     counts = {
         "train_words": _count_words(train[number] for number in samples[0]),
@@ -458,41 +458,41 @@ def draw_sentences(sentences: Sequence[LabelledSentence], max_words: int | None,
     return sorted(order[: max(1, sum(end <= max_words for end in ends))])
 
 
-def _choose_questions(train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]) -> list[str]:
-    """Return the questions that have enough answers in both sets."""
+def _choose_features(train: Sequence[LabelledSentence], test: Sequence[LabelledSentence]) -> list[str]:
+    """Return the features that have enough labels in both sets."""
     counts: dict[str, Counter[str]] = {}
-    for name, answer in _list_answers(train):
-        counts.setdefault(name, Counter())[answer] += 1
-    tested = {name for name, _ in _list_answers(test)}
+    for name, label in _list_labels(train):
+        counts.setdefault(name, Counter())[label] += 1
+    tested = {name for name, _ in _list_labels(test)}
     min_count = _MIN_EXAMPLES if len(counts) > 1 else 2
     return sorted(
-        name for name, answers in counts.items() if len(answers) > 1 and answers.total() >= min_count and name in tested
+        name for name, labels in counts.items() if len(labels) > 1 and labels.total() >= min_count and name in tested
     )
 
 
-def _list_answers(sentences: Sequence[LabelledSentence]) -> Iterator[tuple[str, str]]:
-    return (pair for sentence in sentences for answers in sentence.answers for pair in answers.items())
+def _list_labels(sentences: Sequence[LabelledSentence]) -> Iterator[tuple[str, str]]:
+    return (pair for sentence in sentences for labels in sentence.labels for pair in labels.items())
 
 
-def _embed_answered(model: Elmo, sentences: Sequence[LabelledSentence], advance: Advance) -> Iterator[HalfFloats]:
+def _embed_labelled(model: Elmo, sentences: Sequence[LabelledSentence], advance: Advance) -> Iterator[HalfFloats]:
     """Yield the vectors (T, L+1, 2D) of each sentence's words, or the mean (1, L+1, 2D) of a whole text."""
     arrays = _embed(model, (sentence.words for sentence in sentences), advance)
     for sentence, layers in zip(sentences, arrays, strict=True):
-        has_words = len(sentence.answers) == len(sentence.words)
+        has_words = len(sentence.labels) == len(sentence.words)
         vectors = layers.transpose(1, 0, 2) if has_words else _average_words(layers)[None]
         yield vectors.astype(np.float16)
 
 
-def _select(question: str, sentences: Sequence[LabelledSentence], vectors: HalfFloats) -> Labelled:
-    """Return the vectors (N, L+1, D) to which a question applies, and its answers."""
-    answers = [answers.get(question) for sentence in sentences for answers in sentence.answers]
-    applies = np.array([answer is not None for answer in answers])
-    return vectors[applies], [answer for answer in answers if answer is not None]
+def _select(feature: str, sentences: Sequence[LabelledSentence], vectors: HalfFloats) -> Labelled:
+    """Return the vectors (N, L+1, D) that have a label of a feature, and the labels."""
+    labels = [labels.get(feature) for sentence in sentences for labels in sentence.labels]
+    has_label = np.array([label is not None for label in labels])
+    return vectors[has_label], [label for label in labels if label is not None]
 
 
-def _name_scores(by_question: Mapping[str, Sequence[float]]) -> dict[str, Score]:
-    scores = {name: Score.of_seeds(values) for name, values in by_question.items()}
+def _name_scores(by_feature: Mapping[str, Sequence[float]]) -> dict[str, Score]:
+    scores = {name: Score.of_seeds(values) for name, values in by_feature.items()}
     if len(scores) > 1:
-        means = [statistics.mean(values) for values in zip(*by_question.values(), strict=True)]
+        means = [statistics.mean(values) for values in zip(*by_feature.values(), strict=True)]
         scores = {MEAN: Score.of_seeds(means), **scores}
     return scores
