@@ -61,26 +61,23 @@ def find_columns(table: "Table", family: str, settings: ReadSettings, *, labelle
     for role, name in settings.columns.items():
         if role not in roles:
             raise InputError(f"--column {role}=… is not a role; {family} has {', '.join(roles)}.")
-        column = table.find_column(name)
-        if column is None and (labelled or role != target):
-            raise InputError(f"{table.name} has no column {name!r} for the {role}; it has {', '.join(table.names)}.")
-        columns[role] = column or name
+        columns[role] = table.find_column(name) or name
     if len(set(columns.values())) < len(columns):
         raise InputError(f"--column: {', '.join(columns)} cannot all be read from {', '.join(columns.values())}.")
     for role, usual_names in roles.items():
-        if role in columns:
-            continue
-        if role == "label" and settings.pair_target == "score":
-            usual_names = _SCORES
-        matches = [column for name in usual_names if (column := table.find_column(name)) is not None]
-        match = next((column for column in matches if column not in columns.values()), None)
-        if match is not None:
-            columns[role] = match
-        elif role != _OPTIONAL and (labelled or role != target):
+        names = _SCORES if role == "label" and settings.pair_target == "score" else usual_names
+        if role not in columns:
+            matches = (column for name in names if (column := table.find_column(name)) is not None)
+            if (match := next((column for column in matches if column not in columns.values()), None)) is not None:
+                columns[role] = match
+        is_needed = role in settings.columns or role != _OPTIONAL
+        if is_needed and columns.get(role) not in table.names and (labelled or role != target):
+            name = settings.columns.get(role)
+            fault = ": no column has a usual name" if name is None else f" has no column {name!r}"
             row = ", ".join(f"{name}={value!r:.30}" for name, value in table.first_rows[0].fields.items())
             flags = {"text": "--text-column NAME", "word": "--text-column NAME", target: "--label-column NAME"}
             raise InputError(
-                f"{table.name}: no column has a usual name for the {role}; its first row is {row}. Name the column "
-                f"with {flags.get(role, f'--column {role}=NAME')}."
+                f"{table.name}{fault} for the {role}; its first row is {row}. Name the column with "
+                f"{flags.get(role, f'--column {role}=NAME')}."
             )
     return columns
