@@ -116,7 +116,7 @@ def test_of_two_networks_the_better_on_dev_is_written(toy_inputs, tmp_path, monk
 
 def test_training_uses_one_thread_and_restores_the_setting(toy_inputs, tmp_path):
     seen = set()
-    report = watching(on_batch=lambda *_: seen.add(torch.get_num_threads()))
+    report = watching(show=lambda phase, *_: phase == "epoch 1" and seen.add(torch.get_num_threads()))
     with limit_threads(2):
         settings = small("tagging", fit__num_epochs=1)
         train_task(SharedInputs(toy_inputs("tagging"), report), settings, tmp_path / "run", is_new=True)

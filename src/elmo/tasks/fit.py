@@ -18,6 +18,7 @@ from torch import Tensor
 from elmo.errors import InputError
 from elmo.progress import StatusBar, describe
 from elmo.tasks.families.network import TaskNetwork
+from elmo.tasks.families.pooled import PooledClassifier
 from elmo.tasks.settings import FitSettings, TaskSettings
 
 Weights = dict[str, Tensor]
@@ -49,14 +50,6 @@ class TaskReport:
         if self._shown:
             self._bar.say(f"{self.run_name}{line}")
 
-    def on_words(self, done: int, total: int) -> None:
-        """Show how many words the biLM has encoded."""
-        self._show("biLM layers", "words", done, total)
-
-    def on_batch(self, epoch: int, done: int, total: int) -> None:
-        """Show how many batches of an epoch are done."""
-        self._show(f"epoch {epoch}", "batches", done, total)
-
     def on_epoch(self, record: dict[str, Any]) -> None:
         """Print the scores of an epoch."""
         scores = ", ".join(f"{name} {value:.2f}" for name, value in record["dev"].items())
@@ -64,7 +57,8 @@ class TaskReport:
         seconds = time.monotonic() - self._started
         self.say(f"epoch {record['epoch']}: loss {record['loss']:.4f}, dev {scores}{best} ({seconds:.1f} s)")
 
-    def _show(self, phase: str, unit: str, done: int, total: int) -> None:
+    def show(self, phase: str, unit: str, done: int, total: int) -> None:
+        """Show how much of a phase is done, in units such as words or batches."""
         phase = f"{self.run_name}{phase}"
         if phase != self._phase:
             self._phase, self._started = phase, time.monotonic()
@@ -126,9 +120,9 @@ def fit(
     training never stops early. Only networks that fit directly work without dev examples; their scores then come from
     cross-validation.
     """
-    if network.fits_directly:
+    if isinstance(network, PooledClassifier):
         held_out = network.eval().fit_examples(train, settings.fit.seed)
-        scores = network.evaluate(dev) if dev else network.score(train, held_out or network.predict(train))
+        scores = network.evaluate(dev) if dev else network.score(train, held_out)
         state.epoch = 1
         state.record_epoch(None, scores, network.metric, settings.fit)
         state.best_weights = state.weights = _copy_weights(network)
@@ -186,7 +180,7 @@ def _train_epoch(
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(trainable, CLIP_NORM)
             optimizer.step()
-        report.on_batch(state.epoch, number, len(batches))
+        report.show(f"epoch {state.epoch}", "batches", number, len(batches))
     mean = total_loss / len(batches)
     if math.isnan(mean):
         raise InputError(

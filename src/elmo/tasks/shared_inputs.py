@@ -3,7 +3,7 @@
 import random
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -126,5 +126,5 @@ class SharedInputs:
         if pooled not in self._stores:
             cache = self.inputs.options.cache_folder
             self._stores[pooled] = LayerStore(self.frozen, None if cache is None else Path(cache), pooled=pooled)
-        self._stores[pooled].add(self.texts(examples), self.report.on_words)
+        self._stores[pooled].add(self.texts(examples), partial(self.report.show, "biLM layers", "words"))
         return self._stores[pooled]

@@ -32,7 +32,7 @@ from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
 from elmo.tasks.families.blocks import BilmReference, NetworkInputs, Vocabularies, WordList, choose_words
 from elmo.tasks.families.network import Labels
-from elmo.tasks.families.pooled import choose_ngrams
+from elmo.tasks.families.pooled import PooledClassifier, choose_ngrams
 from elmo.tasks.fit import BILM_PREFIX, FitState, TaskReport, fit, limit_threads
 from elmo.tasks.readers.records import Data, absolute_path, list_files, store_records, to_source
 from elmo.tasks.settings import TaskInputs, TaskOptions, TaskSettings, find_family, make_settings
@@ -289,7 +289,7 @@ class _Run:
     def fit(self, folder: Path) -> None:
         """Train from the state saved in the folder, if there is one."""
         path = folder / TRAINING / STATE_FILE
-        if path.exists() and not self.network.fits_directly:
+        if path.exists() and not isinstance(self.network, PooledClassifier):
             self.state = load_state(path)
         if self.state.bilm_hash != self._bilm_hash:
             raise InputError(

@@ -28,7 +28,6 @@ class TaskNetwork(nn.Module):
     """
 
     encoder: Encoder
-    fits_directly = False  # whether `fit_examples` trains it in one call, without gradients of `loss`
     main_metric: ClassVar[str] = "accuracy"
 
     def __init__(self, labels: Labels) -> None:
@@ -68,10 +67,6 @@ class TaskNetwork(nn.Module):
         """Return all scores of predictions, in percent."""
         gold = [example.label or "" for example in examples]
         return score_labels(gold, [prediction.label for prediction in predictions])
-
-    def fit_examples(self, examples: Sequence[Any], seed: int) -> Sequence[Any] | None:
-        """Train on all examples; return held-out predictions from cross-validation, if there are any."""
-        raise NotImplementedError
 
     # --- shared by all families
 

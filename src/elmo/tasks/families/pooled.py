@@ -55,7 +55,6 @@ def _ngrams(words: Words) -> Iterator[str]:
 class PooledClassifier(TaskNetwork):
     """The mean of a text's word vectors (num_values) and its TF-IDF (num_ngrams) -> scores of labels."""
 
-    fits_directly = True
     center: Tensor
     scale: Tensor
     idf: Tensor

@@ -112,14 +112,12 @@ class QuestionAnswering(TaskNetwork):
         mixed = F.relu(self.combine(self.dropout(combined)))
         modelled = self.dropout(self.model(mixed, mask))
         scores = self.scores(modelled)
-        first = scores[..., 0] + (modelled @ self.first(question)[..., None])[..., 0]
-        last = scores[..., 1] + (modelled @ self.last(question)[..., None])[..., 0]
-        first = first.masked_fill(~mask, VERY_LOW)
-        last = last.masked_fill(~mask, VERY_LOW)
+        scores = scores + torch.cat([modelled @ end(question)[..., None] for end in (self.first, self.last)], dim=-1)
+        scores = scores.masked_fill(~mask[..., None], VERY_LOW)
         if self.no_answer is not None:
             no_answer = self.no_answer(torch.cat([question, pool_max(modelled, mask)], dim=-1))
-            first, last = torch.cat([first, no_answer[:, :1]], dim=1), torch.cat([last, no_answer[:, 1:]], dim=1)
-        return first, last
+            scores = torch.cat([scores, no_answer[:, None]], dim=1)
+        return scores[..., 0], scores[..., 1]
 
 
 def _word_matches(examples: Sequence[Question], length: int) -> Tensor:

@@ -72,8 +72,8 @@ def find_columns(table: "Table", family: str, settings: ReadSettings, *, labelle
                 columns[role] = match
         is_needed = role in settings.columns or role != _OPTIONAL
         if is_needed and columns.get(role) not in table.names and (labelled or role != target):
-            name = settings.columns.get(role)
-            fault = ": no column has a usual name" if name is None else f" has no column {name!r}"
+            requested = settings.columns.get(role)
+            fault = ": no column has a usual name" if requested is None else f" has no column {requested!r}"
             row = ", ".join(f"{name}={value!r:.30}" for name, value in table.first_rows[0].fields.items())
             flags = {"text": "--text-column NAME", "word": "--text-column NAME", target: "--label-column NAME"}
             raise InputError(
