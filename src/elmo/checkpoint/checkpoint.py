@@ -94,10 +94,7 @@ class Checkpoint:
 
         With `literal_boundaries`, a word spelled like a boundary becomes that boundary, as in the original programs.
         """
-        return make_indexer(
-            self.config, self.make_vocabulary(), self.characters or (), self.aliases,
-            literal_boundaries=literal_boundaries,
-        )  # fmt: skip
+        return make_indexer(self.config, self.make_vocabulary(), self.characters, self.aliases, literal_boundaries)
 
     def make_vocabulary(self) -> Vocabulary | None:
         """Return the word list with its special words, if the model has one."""
@@ -107,9 +104,8 @@ class Checkpoint:
 def make_indexer(
     config: ModelConfig,
     vocabulary: Vocabulary | None,
-    characters: Sequence[str],
+    characters: Sequence[str] | None,
     aliases: Mapping[str, str],
-    *,
     literal_boundaries: bool = False,
 ) -> Indexer:
     """Return the indexer of a model; `characters` lists the characters of a dictionary alphabet."""
@@ -117,7 +113,7 @@ def make_indexer(
     if config.characters and config.characters.alphabet == "utf-8":
         alphabet = Utf8Alphabet(config.characters.max_characters)
     elif config.characters:
-        alphabet = DictionaryAlphabet(characters, config.characters.max_characters)
+        alphabet = DictionaryAlphabet(characters or (), config.characters.max_characters)
     return Indexer(
         alphabet,
         vocabulary if config.words else None,

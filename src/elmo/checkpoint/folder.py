@@ -30,7 +30,6 @@ COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE = "word_counts.txt", "aliases.txt"
 _LISTS = (VOCABULARY_FILE, CHARACTERS_FILE, COUNTS_FILE, ALIASES_FILE, CONTEXT_WORDS_FILE)
 FILES = (CONFIG_FILE, WEIGHTS_FILE, *_LISTS, "context.safetensors", "sentence.safetensors")
 FORMAT_NAME, FORMAT_VERSION = "modern-elmo", 4
-_HASHED_LISTS_VERSION = 4
 _FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 
 
@@ -49,7 +48,7 @@ def read_folder(folder: Path) -> Checkpoint:
             f"{path} has the format {header.get('format')!r}, version {version!r}; this program reads {FORMAT_NAME!r}, "
             f"versions 1 to {FORMAT_VERSION}, so use the version of modern-elmo that wrote it."
         )
-    if version < _HASHED_LISTS_VERSION:
+    if version != FORMAT_VERSION:  # earlier versions have no hashes of the lists
         header["lists"] = {name: None for name in _LISTS if (folder / name).is_file()}
     weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
     try:

@@ -20,7 +20,7 @@ from elmo.text.characters import Utf8Alphabet
 NUM_FILE_CHARACTERS = Utf8Alphabet.NUM_IDS - 1
 Entry = TypeVar("Entry")
 
-# Options of bilm-tf and ELMoForManyLangs -> our settings, and the defaults of bilm-tf.
+# Options of bilm-tf and ELMoForManyLangs -> our settings.
 LSTM_OPTIONS = {
     "dim": "cell_dim",
     "projection_dim": "output_dim",
@@ -35,31 +35,25 @@ CNN_OPTIONS = {
     "activation": "activation",
     "max_characters_per_token": "max_characters",
 }
-_DEFAULTS = {
-    "n_layers": 1,
-    "cell_clip": None,
-    "proj_clip": None,
-    "use_skip_connections": False,
-    "n_highway": 0,
-    "activation": "relu",
-    "max_characters_per_token": 50,
-}
+
+
+def rename_options(options: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return our settings; options that are missing are left out."""
+    return {setting: options[option] for option, setting in names.items() if option in options}
 
 
 def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool = False) -> ModelConfig:
     """Return the ModelConfig for an options.json; `source` names the file in errors."""
     try:
-        lstm, cnn = {**_DEFAULTS, **options["lstm"]}, options.get("char_cnn")
-        encoder = {setting: lstm[option] for option, setting in LSTM_OPTIONS.items()}
-        dim = encoder["output_dim"]
-        values: dict[str, Any] = {"encoder": encoder, "characters": None, "token_projection": False}
-        encoder["projected"] = encoder["cell_dim"] != dim
+        lstm = {"n_layers": 1, "cell_clip": None, "proj_clip": None, "use_skip_connections": False, **options["lstm"]}
+        dim, cnn = lstm["projection_dim"], options.get("char_cnn")
+        values: dict[str, Any] = {"characters": None, "token_projection": False}
+        values["encoder"] = {**rename_options(lstm, LSTM_OPTIONS), "projected": lstm["dim"] != dim}
         if cnn is None:
             values["words"] = {"num_words": options["n_tokens_vocab"], "embedding_dim": dim}
         else:
-            cnn = {**_DEFAULTS, **cnn}
-            values["characters"] = {setting: cnn[option] for option, setting in CNN_OPTIONS.items()}
-            values["characters"]["embedding_dim"] = cnn["embedding"]["dim"]
+            characters = rename_options({"n_highway": 0, **cnn}, CNN_OPTIONS)
+            values["characters"] = {**characters, "embedding_dim": cnn["embedding"]["dim"]}
             values["token_projection"] = sum(channels for _, channels in cnn["filters"]) != dim
         if with_softmax:
             values["softmax"] = {"num_words": options["n_tokens_vocab"]}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from elmo.checkpoint.checkpoint import Checkpoint
-from elmo.checkpoint.formats.bilm import CNN_OPTIONS, LSTM_OPTIONS, Variable, import_weights
+from elmo.checkpoint.formats.bilm import CNN_OPTIONS, LSTM_OPTIONS, Variable, import_weights, rename_options
 from elmo.checkpoint.location import check_expansion, read_file, read_json, read_lines
 from elmo.checkpoint.shapes import DIRECTIONS
 from elmo.checkpoint.tensors import Array
@@ -89,7 +89,7 @@ def _make_config(settings: Mapping[str, Any], folder: Path, state: Mapping[str, 
                 raise CheckpointError(
                     f"The model in {folder} has the {name} {section['name']!r}; only {known!r} is supported."
                 )
-        lstm = {setting: encoder[option] or None for option, setting in LSTM_OPTIONS.items() if option in encoder}
+        lstm = {setting: value or None for setting, value in rename_options(encoder, LSTM_OPTIONS).items()}
         values: dict[str, Any] = {
             "encoder": {**lstm, "forget_bias": 0.0},  # included in the learned bias
             "characters": None,
@@ -99,9 +99,8 @@ def _make_config(settings: Mapping[str, Any], folder: Path, state: Mapping[str, 
         }
         if CHARACTER_TABLE in state:
             num_characters, dim = state[CHARACTER_TABLE].shape
-            cnn = {setting: embedder[option] for option, setting in CNN_OPTIONS.items() if option in embedder}
             sizes = {"num_characters": num_characters, "embedding_dim": dim}
-            values["characters"] = {**cnn, **sizes, "alphabet": "dictionary"}
+            values["characters"] = {**rename_options(embedder, CNN_OPTIONS), **sizes, "alphabet": "dictionary"}
         if WORD_TABLE in state:
             num_words, dim = state[WORD_TABLE].shape
             max_length = embedder.get("max_characters_per_token", 50) - 2
