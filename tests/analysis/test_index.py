@@ -9,7 +9,7 @@ import pytest
 from filelock import FileLock
 
 from elmo import CheckpointError, ConfigError, InputError
-from elmo.analysis import CorpusIndex, build_index, compare_words, find_neighbors
+from elmo.analysis import CorpusIndex, TextSettings, build_index, compare_words, find_neighbors, find_occurrences
 from elmo.analysis import index as building
 from elmo.analysis.occurrences import Occurrence, join_words
 from elmo.analysis.vector_file import VectorFile, write_vectors
@@ -72,6 +72,18 @@ def test_a_form_with_capitals_is_the_same_word(model, index):
     assert count == len(occurrences) == 3 * 13
     drawn, count = index.find_occurrences("bank", max_occurrences=5, seed=3)
     assert len(drawn) == 5 and count == 39 and set(drawn) <= set(occurrences)
+
+
+@pytest.mark.parametrize("split", ["sentences", "lines", "none"])
+def test_an_index_and_a_scan_number_sentences_alike(model, tmp_path, split):
+    text = tmp_path / "text.txt"
+    text.write_text("a bank\n\n \nthe old bank\n")
+    settings = TextSettings(split=split)
+    index = build_index(model, tmp_path / "index", [str(text)], reading=settings)
+    searched = index.find_occurrences("bank", max_occurrences=9)
+    assert searched == find_occurrences([str(text)], "bank", reading=settings)
+    if split == "lines":  # the numbers of lines, from 0
+        assert [occurrence.sentence.number for occurrence in searched.occurrences] == [0, 3]
 
 
 def test_equal_sentences_are_shown_once_and_the_query_never(model, tmp_path):
@@ -214,7 +226,7 @@ def test_mismatched_indexes_are_rejected(model, tiny_model, texts, index, tmp_pa
         find_neighbors(model, QUERY, index, layers=["average"])
     with pytest.raises(InputError, match="is several words, but words='same' compares single ones"):
         find_neighbors(model, "the [old theatre]", index, words="same")
-    with pytest.raises(InputError, match="was built with another model, the default model of another version"):
+    with pytest.raises(InputError, match="was built with another model, the default model at that time"):
         index.check_model(tiny_model)
     with pytest.raises(InputError, match="holds no finished vectors"):
         CorpusIndex(tmp_path / "nothing")

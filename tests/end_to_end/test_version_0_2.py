@@ -14,6 +14,7 @@ import pytest
 import elmo.vectors
 from elmo import CheckpointError, Elmo
 from elmo.cli import main
+from elmo.corpus.settings import PrepareSettings
 
 FOLDER = Path(__file__).with_name("version_0_2")
 SENTENCE = "the bank opened a new account"
@@ -52,6 +53,11 @@ def test_vectors_are_read():
         vectors = elmo.vectors.open(FOLDER / "vectors")
         assert len(vectors) == 2
         np.testing.assert_allclose(vectors[0].vectors, expected["meaning"], atol=2e-3)
+
+
+def test_a_corpus_has_the_settings_that_prepare_writes_now():
+    settings = json.loads((FOLDER / "corpus" / "manifest.json").read_text())["settings"]
+    assert PrepareSettings(split="lines", split_on_spaces=True).to_dict() == settings
 
 
 def test_a_corpus_is_trained_on(tmp_path, capsys):

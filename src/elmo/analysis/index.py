@@ -76,7 +76,7 @@ class CorpusIndex:
 
     def check_model(self, model: Elmo) -> None:
         """Raise InputError if the index was built with another model."""
-        _check_model(self.vectors, model, f", {self.model_name or 'the default model of another version'}")
+        _check_model(self.vectors, model, f", {self.model_name or 'the default model at that time'}")
 
     def search(
         self, vector: Array, layer: LayerKey, *, word: str, words: str = "any", top_k: int = 10

@@ -183,8 +183,8 @@ def read_corpus(
                 for text in cut_sentences(chunk, settings):
                     if offsets := tuple((word.start, word.end) for word in tokenizer(text)):
                         yield CorpusSentence(text, offsets, source.name, number)
-                        number += 1
                         advance(0)
+                    number += 1
                 advance(chunk.input_bytes, 0)
 
 

@@ -79,6 +79,8 @@ class PrepareSettings(TextSettings):
     def to_dict(self) -> dict[str, Any]:
         """Return the settings for a manifest: with defaults, and the hash of the vocabulary file."""
         values = super().to_dict()
+        if not self.characters:
+            del values["characters"]  # so that a corpus of words has the settings that version 0.2 wrote
         if self.split == "sentences":
             values["language"] = self.language or "en"
         if self.vocabulary is not None:
