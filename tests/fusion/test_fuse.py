@@ -316,9 +316,8 @@ def test_static_vectors_of_a_file_take_the_place_of_the_corpus(tiny_model, topic
     assert (model.context.num_words, model.context.dim) == (5, 3)
     one, two, other = (model.context_vectors([[word, "the"]])[0][1] for word in ("money", "cash", "river"))
     assert one @ two > 0.5 > one @ other
-    for name in ("dim", "counting_window"):
-        with pytest.raises(InputError, match=f"{name} is 3, but `vectors` are given, .*"):
-            fuse(tiny_model, topics_corpus, vectors=path, **{name: 3})
+    with pytest.raises(InputError, match="dim is 3, but `vectors` are given, .*"):
+        fuse(tiny_model, topics_corpus, vectors=path, dim=3)
 
 
 def test_a_sentence_head_is_kept_with_its_static_vectors_only(topics_corpus):

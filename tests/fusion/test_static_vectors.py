@@ -49,9 +49,9 @@ def test_pairs_are_counted_by_distance_within_sentences(tmp_path):
 def test_too_many_pairs_lose_the_rarest_ones(topics_corpus, monkeypatch):
     corpus = PreparedCorpus.open(topics_corpus)
     words = count_words(corpus, num_words=100)
-    whole = count_pairs(corpus, words)
+    whole = count_pairs(corpus, words, window=8)
     monkeypatch.setattr(static_vectors, "_MOST_PAIRS", 60)
-    fewer = count_pairs(corpus, words)
+    fewer = count_pairs(corpus, words, window=8)
     assert fewer.nnz < whole.nnz
     assert fewer.max() == pytest.approx(whole.max())
 

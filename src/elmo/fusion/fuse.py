@@ -21,7 +21,6 @@ from elmo.config import NEW_CONTEXT, ContextConfig
 from elmo.corpus.prepared import BOS_ID, PreparedCorpus
 from elmo.errors import ConfigError, InputError
 from elmo.fusion.static_vectors import (
-    COUNTING_WINDOW,
     DIM,
     NUM_WORDS,
     StaticVectors,
@@ -46,7 +45,6 @@ def fuse(
     vectors: str | Path | StaticVectors | None = None,
     num_words: int = NUM_WORDS,
     dim: int | None = None,
-    counting_window: int | None = None,
     lowercase: bool = True,
     window: int = ContextConfig.window,
     focus: float = NEW_CONTEXT["focus"],
@@ -61,23 +59,21 @@ def fuse(
     """Return the model with a context layer, which enables layers="meaning" and better sentence vectors.
 
     The layer is built from a prepared corpus (see elmo prepare) in the model's language. By default, static vectors
-    are computed from the corpus, with `dim` (256) dimensions and a `counting_window` of 8 words; `vectors` are used
-    instead: a GloVe or word2vec text file, or StaticVectors. The language model does not change. `window`, `focus`,
-    `decay` and the shares are settings of the layer, see ContextConfig; a word with the relative `frequency` has
-    half the weight of a rare word. Character-level models need a wider window, no decay and a higher frequency. An
-    existing context layer is replaced.
+    with `dim` (256) dimensions are computed from the corpus; `vectors` are used instead: a GloVe or word2vec text
+    file, or StaticVectors. The language model does not change. `window`, `focus`, `decay` and the shares are settings
+    of the layer, see ContextConfig; a word with the relative `frequency` has half the weight of a rare word.
+    Character-level models need a wider window, no decay and a higher frequency. An existing context layer is
+    replaced.
     """
     if not 0 < frequency <= 1:
         raise ConfigError(f"frequency is {frequency}; it must be above 0 and at most 1.")
     opened = corpus if isinstance(corpus, PreparedCorpus) else PreparedCorpus.open(corpus)
-    for name, value in (("dim", dim), ("counting_window", counting_window)):
-        if vectors is not None and value is not None:
-            raise InputError(f"{name} is {value}, but `vectors` are given, so none are computed; leave {name} out.")
+    if vectors is not None and dim is not None:
+        raise InputError(f"dim is {dim}, but `vectors` are given, so none are computed; leave dim out.")
     if vectors is None:
         static = make_static_vectors(
-            opened, num_words=num_words, dim=DIM if dim is None else dim,
-            window=COUNTING_WINDOW if counting_window is None else counting_window, lowercase=lowercase,
-            seed=seed, show_progress_bar=show_progress_bar,
+            opened, num_words=num_words, dim=DIM if dim is None else dim, lowercase=lowercase, seed=seed,
+            show_progress_bar=show_progress_bar,
         )  # fmt: skip
     elif isinstance(vectors, StaticVectors):
         static = vectors

@@ -19,7 +19,7 @@ from elmo.fusion.word_vectors import read_word_vectors
 from elmo.inference.context import normalize
 from elmo.progress import progress_bar
 
-NUM_WORDS, DIM, COUNTING_WINDOW = 40_000, 256, 8
+NUM_WORDS, DIM = 40_000, 256
 _MOST_PAIRS = 150_000_000  # 8 bytes each, 32 in the final sum; if there are more, the rarest are dropped
 _PAIRS_AT_ONCE = 1 << 20  # in float64
 _CONTEXT_EXPONENT = 0.75  # gives frequent contexts less weight, as in word2vec's negative sampling
@@ -54,7 +54,7 @@ def make_static_vectors(
     *,
     num_words: int = NUM_WORDS,
     dim: int = DIM,
-    window: int = COUNTING_WINDOW,
+    window: int = 8,
     lowercase: bool = True,
     seed: int = 0,
     show_progress_bar: bool = False,
@@ -90,8 +90,8 @@ def read_static_vectors(
     by_word = read_word_vectors(Path(path), {*words.words, *words.forms})
     vectors = {}
     for row, (key, form) in enumerate(zip(words.words, words.forms, strict=True)):
-        if key in by_word or form in by_word:
-            vectors[row] = by_word[key] if key in by_word else by_word[form]
+        if (vector := by_word.get(key, by_word.get(form))) is not None:
+            vectors[row] = vector
     if len(vectors) < 2:
         raise InputError(f"{path} has vectors for {len(vectors)} words of {corpus.folder}; two or more are needed.")
     return _finish(words, list(vectors), np.stack(list(vectors.values())), lowercase)
@@ -126,7 +126,7 @@ def count_words(corpus: PreparedCorpus, *, num_words: int, lowercase: bool = Tru
     )
 
 
-def count_pairs(corpus: PreparedCorpus, words: WordCounts, *, window: int = 8, show_progress_bar: bool = False) -> Any:
+def count_pairs(corpus: PreparedCorpus, words: WordCounts, *, window: int, show_progress_bar: bool = False) -> Any:
     """Return the co-occurrence counts of words within `window` of each other in a sentence.
 
     The result is a symmetric, sparse float32 matrix (V, V). A pair at distance d has the weight 1/d.

@@ -98,13 +98,12 @@ def resolve(settings: VectorSettings, model: Elmo) -> VectorSettings:
 
 
 def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings) -> dict[str, Any]:
-    uses_context = settings.layers == "meaning" or settings.pooling in ("head", "weighted")
-    head = model.checkpoint().sentence if settings.pooling == "head" else None
-    hashes: dict[str, Any] = {"content_hash": model.checkpoint().fingerprint()}
-    if uses_context:
-        hashes["context_hash"] = model.checkpoint().context_hash()
-    if head is not None:
-        hashes["sentence_hash"] = head.content_hash()
+    checkpoint = model.checkpoint()
+    hashes: dict[str, Any] = {"content_hash": checkpoint.fingerprint()}
+    if settings.layers == "meaning" or settings.pooling in ("head", "weighted"):
+        hashes["context_hash"] = checkpoint.context_hash()
+    if settings.pooling == "head" and checkpoint.sentence is not None:
+        hashes["sentence_hash"] = checkpoint.sentence.content_hash()
     return VECTORS.describe(
         inputs,
         ("tokenizers", _LIBRARIES[settings.file_format]),
