@@ -57,7 +57,7 @@ def run_both(stacks, words, places, *, single_threaded=False):
         order = np.ascontiguousarray(np.arange(num_words)[::step])
         sources = np.ascontiguousarray(places[::step])
         counts = np.ones(num_words, dtype=np.int64)
-        windows.append(Window(words, sources, order, counts, WEIGHTS, result[:, :, side]))
+        windows.append(Window(words, sources, order, counts, WEIGHTS, result, side))
     states = forward_directions(stacks, windows, [None, None], single_threaded=single_threaded)
     return result.reshape(num_words, NUM_LAYERS + 1, -1), states
 

@@ -49,10 +49,10 @@ def run(stack, words, word_index, lengths, state=None):
     rows = np.concatenate([np.arange(count) for count in counts])
     steps = np.repeat(np.arange(len(counts)), counts)
     starts = np.cumsum(lengths) - lengths
-    result = np.full((sum(lengths), stack.num_layers + 1, words.shape[1]), np.nan, dtype=np.float32)
+    result = np.full((sum(lengths), stack.num_layers + 1, 1, words.shape[1]), np.nan, dtype=np.float32)
     weights = np.eye(stack.num_layers + 1, dtype=np.float32)
-    window = Window(words, word_index[rows, steps], starts[rows] + steps, counts, weights, result)
-    return result, stack.forward(window, state)
+    window = Window(words, word_index[rows, steps], starts[rows] + steps, counts, weights, result, 0)
+    return result[:, :, 0], stack.forward(window, state)
 
 
 def draw_state(draw, num_layers, num_rows, stack):

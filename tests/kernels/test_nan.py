@@ -55,10 +55,10 @@ def forward(make_stack, words, cell_clip, rng_seed=0):
     ]
     counts = np.array([4, 4, 2], dtype=np.int64)
     sources, targets = np.arange(10) % len(words), np.arange(10)
-    result = np.empty((10, 3, 10), dtype=np.float32)
+    result = np.empty((10, 3, 1, 10), dtype=np.float32)
     weights = np.eye(3, dtype=np.float32)
-    state = make_stack(layers).forward(Window(words, sources, targets, counts, weights, result), None)
-    return result, state.hidden, state.cell
+    state = make_stack(layers).forward(Window(words, sources, targets, counts, weights, result, 0), None)
+    return result[:, :, 0], state.hidden, state.cell
 
 
 @pytest.mark.parametrize("cell_clip", [None, 3.0])

@@ -7,7 +7,7 @@ the next, so memory beyond the result does not depend on the length of a text.
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,7 @@ class BidirectionalEncoder:
                 counts, indices, positions = order_steps(lengths[rows], skip_last=skip_last, from_right=side == 1)
                 sentences = rows[indices]
                 sources, targets = places[sentences, positions], starts[sentences] + positions
-                window = Window(words, sources, targets, counts, mix, result[:, :, side])
+                window = Window(words, sources, targets, counts, mix, result, side)
                 jobs.append(_Job(stack, window, None if initial is None else initial.rows(rows)))
         after = self._run(jobs, num_words)
         sides = [functools.reduce(LstmState.join, half) for half in (after[: len(groups)], after[len(groups) :])]
@@ -178,4 +178,5 @@ def cut_windows(window: Window, words_at_once: int) -> Iterator[Window]:
         return
     for rows, counts in cut_steps(window.counts.tolist(), words_at_once):
         used, places = np.unique(window.sources[rows], return_inverse=True)
-        yield Window(window.words[used], places, window.targets[rows], np.array(counts), window.weights, window.result)
+        targets = window.targets[rows]
+        yield replace(window, words=window.words[used], sources=places, targets=targets, counts=np.array(counts))

@@ -71,18 +71,16 @@ def _named_choices(num_layers: int) -> dict[str, LayerChoice]:
 
 def _check_weights(layers: Layers, num_layers: int) -> Array:
     """Return weights (L+1,) as an array."""
+    cause = None
     try:
         weights = np.array(layers, dtype=np.float32)
+        if weights.shape == (num_layers,) and np.isfinite(weights).all():
+            return weights
     except (TypeError, ValueError) as error:
-        raise InputError(f"layers is {layers!r:.60}; its weights must be numbers.") from error
-    if weights.shape != (num_layers,):
-        raise InputError(
-            f"layers has weights of shape {tuple(weights.shape)}, but this model has {num_layers} layers; give "
-            "one number for each."
-        )
-    if not np.isfinite(weights).all():
-        raise InputError(f"layers is {layers!r:.60}; its weights must be finite numbers.")
-    return weights
+        cause = error
+    raise InputError(
+        f"layers is {layers!r:.60}; give one finite number for each of the {num_layers} layers."
+    ) from cause
 
 
 def cosine(first: npt.NDArray[np.float32], second: npt.NDArray[np.float32]) -> npt.NDArray[np.float64] | np.float64:

@@ -70,7 +70,8 @@ class LstmState:
 class Window:
     """The input and output of one direction: packed rows `words[sources]` (N, D), in steps of falling `counts`.
 
-    The mixes of row i, its word vector and layers weighted by `weights` (K, L+1), go to `result[targets[i]]` (K, D).
+    The mixes of row i, its word vector and layers weighted by `weights` (K, L+1), go to `result[targets[i], :, side]`
+    (K, D).
     """
 
     words: Array
@@ -78,7 +79,8 @@ class Window:
     targets: Indices
     counts: Indices
     weights: Array
-    result: Array
+    result: Array  # (N, K, sides, D)
+    side: int
 
 
 def pack_stack(layers: Sequence[LayerWeights], *, residual: bool, int8: bool) -> "Stack":
@@ -117,12 +119,9 @@ class CompiledStack:
 
     def describe(self, window: Window, state: LstmState, *, has_state: bool) -> DirectionStruct:
         """Return the struct for a call of the library; `state` receives the final state of each row."""
-        num_rows, num_vectors, result = len(window.sources), len(window.weights), window.result
-        shape = (len(result), num_vectors, self.output_dim)
-        stride = result.strides[1] // 4
-        expected = (4 * num_vectors * stride, 4 * stride, 4)
-        if result.shape != shape or result.dtype != np.float32 or result.strides != expected:
-            raise KernelError(f"result is {result.dtype} of shape {result.shape}; float32 of {shape} is needed.")
+        num_rows, num_vectors, result, dim = len(window.sources), len(window.weights), window.result, self.output_dim
+        num_sides = result.shape[2]
+        result_at = address_of(result, "result", np.float32, (len(result), num_vectors, num_sides, dim))
         if num_rows and not 0 <= window.targets.min() <= window.targets.max() < len(result):
             raise KernelError(f"The targets of a window must lie between 0 and {len(result) - 1}.")
         sizes = self.num_layers, state.num_rows
@@ -132,16 +131,16 @@ class CompiledStack:
                 len(window.counts),
                 address_of(window.counts, "counts", np.int64, window.counts.shape),
                 num_rows,
-                address_of(window.words, "words", np.float32, (len(window.words), self.output_dim)),
+                address_of(window.words, "words", np.float32, (len(window.words), dim)),
                 len(window.words),
                 address_of(window.sources, "sources", np.int64, (num_rows,)),
                 address_of(window.targets, "targets", np.int64, (num_rows,)),
                 state.num_rows, has_state,
-                address_of(state.hidden, "hidden", np.float32, (*sizes, self.output_dim)),
+                address_of(state.hidden, "hidden", np.float32, (*sizes, dim)),
                 address_of(state.cell, "cell", np.float32, (*sizes, self.cell_dim)),
                 num_vectors,
                 address_of(window.weights, "weights", np.float32, (num_vectors, self.num_layers + 1)),
-                result.ctypes.data, stride,
+                result_at + 4 * dim * window.side, num_sides * dim,
             ),
         )  # fmt: skip
 
@@ -254,7 +253,7 @@ class NumpyStack:
             for weight, output in zip(weights, outputs, strict=True):
                 if weight:
                     mixed += weight * output
-            window.result[window.targets, vector] = mixed
+            window.result[window.targets, vector, window.side] = mixed
         hidden, cell = map(np.stack, zip(*states, strict=True))
         return LstmState(hidden, cell)
 
