@@ -59,30 +59,30 @@ def make_variables(options: dict, seed: int = 0, *, scale: float = 0.5) -> Varia
     def draw(*shape: int) -> np.ndarray:
         return (scale * rng.standard_normal(shape, dtype=np.float32)).astype(np.float32)
 
-    found: Variables = {}
+    variables: Variables = {}
     if "char_cnn" in options:
         cnn = options["char_cnn"]
         features = sum(channels for _, channels in cnn["filters"])
         embedding_dim = cnn["embedding"]["dim"]
-        found["char_embed"] = draw(261, embedding_dim)
+        variables["char_embed"] = draw(261, embedding_dim)
         for number, (width, channels) in enumerate(cnn["filters"]):
-            found[f"CNN/W_cnn_{number}"] = draw(1, width, embedding_dim, channels)
-            found[f"CNN/b_cnn_{number}"] = draw(channels)
+            variables[f"CNN/W_cnn_{number}"] = draw(1, width, embedding_dim, channels)
+            variables[f"CNN/b_cnn_{number}"] = draw(channels)
         for number in range(cnn.get("n_highway") or 0):
-            for kind in ("carry", "transform"):
-                found[f"CNN_high_{number}/W_{kind}"] = draw(features, features)
-                found[f"CNN_high_{number}/b_{kind}"] = draw(features)
+            for gate in ("carry", "transform"):
+                variables[f"CNN_high_{number}/W_{gate}"] = draw(features, features)
+                variables[f"CNN_high_{number}/b_{gate}"] = draw(features)
         if features != projection:
-            found["CNN_proj/W_proj"], found["CNN_proj/b_proj"] = draw(features, projection), draw(projection)
+            variables["CNN_proj/W_proj"], variables["CNN_proj/b_proj"] = draw(features, projection), draw(projection)
     else:
-        found["embedding"] = draw(options["n_tokens_vocab"], projection)
+        variables["embedding"] = draw(options["n_tokens_vocab"], projection)
     for direction in (0, 1):
         for layer in range(options["lstm"]["n_layers"]):
             name = cell_name(options, direction, layer)
-            found[f"{name}/W_0"], found[f"{name}/B"] = draw(2 * projection, 4 * dim), draw(4 * dim)
+            variables[f"{name}/W_0"], variables[f"{name}/B"] = draw(2 * projection, 4 * dim), draw(4 * dim)
             if dim != projection:
-                found[f"{name}/W_P_0"] = draw(dim, projection)
-    return found
+                variables[f"{name}/W_P_0"] = draw(dim, projection)
+    return variables
 
 
 def write_model(folder: Path, options: dict, variables: Variables, vocabulary: list[str] | None = None) -> Path:

@@ -37,8 +37,8 @@ def test_the_card_next_to_an_hdf5_file_is_read(model, tmp_path):
 
 def test_a_saved_model_has_its_card_and_counts_when_it_is_opened_again(model, tmp_path):
     model.save_pretrained(tmp_path / "model")
-    found = read_folder(tmp_path / "model")
-    assert (found.card, found.word_counts) == (CARD, model.checkpoint().word_counts)
+    opened = read_folder(tmp_path / "model")
+    assert (opened.card, opened.word_counts) == (CARD, model.checkpoint().word_counts)
 
 
 def test_a_readme_that_is_there_is_not_replaced(model, tmp_path):

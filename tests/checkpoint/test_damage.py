@@ -96,8 +96,8 @@ def test_numbers_of_any_type_and_byte_order_are_read(hdf5_folder, dtype):
     expected = open_checkpoint(hdf5_folder).weights["tokens.projection.bias"]
     changed = expected.astype(dtype)
     replace_dataset(hdf5_folder, "CNN_proj/b_proj", lambda file: file.create_dataset("CNN_proj/b_proj", data=changed))
-    found = open_checkpoint(hdf5_folder).weights["tokens.projection.bias"]
-    np.testing.assert_array_equal(found, changed.astype(np.float32))
+    actual = open_checkpoint(hdf5_folder).weights["tokens.projection.bias"]
+    np.testing.assert_array_equal(actual, changed.astype(np.float32))
 
 
 @pytest.mark.parametrize(

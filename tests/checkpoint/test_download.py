@@ -107,8 +107,8 @@ def test_file_names_are_safe_and_readable(server: FileServer, tmp_path: Path, pa
     sent = path.replace(" ", "%20").encode().decode("latin-1")
     quoted = "".join(f"%{ord(letter):02X}" if ord(letter) > 127 else letter for letter in sent)
     server.files[quoted] = b"content"
-    found = fetch_url(server.address + path + "#part")
-    assert (found.name, found.read_bytes()) == (name, b"content")
+    actual = fetch_url(server.address + path + "#part")
+    assert (actual.name, actual.read_bytes()) == (name, b"content")
 
 
 def test_redirects_are_followed(server: FileServer, url: str) -> None:

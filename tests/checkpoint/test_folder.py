@@ -202,7 +202,7 @@ def test_whoever_may_read_the_settings_may_read_the_weights(saved):
 
 
 @pytest.mark.parametrize(
-    ("part", "name", "value", "message"),
+    ("section", "name", "value", "message"),
     [
         ("encoder", "num_layers", 10**9, "num_layers is 1000000000; it must be at most 1000"),
         ("encoder", "cell_dim", 10**18, "cell_dim is 1000000000000000000; it must be at most 1048576"),
@@ -217,9 +217,9 @@ def test_whoever_may_read_the_settings_may_read_the_weights(saved):
         ("softmax", "num_words", 10**30, "num_words is 1000000000000000000000000000000; it must be at most"),
     ],
 )
-def test_settings_that_no_model_has_are_refused(saved, part, name, value, message):
+def test_settings_that_no_model_has_are_refused(saved, section, name, value, message):
     config = json.loads((saved / "config.json").read_text())
-    config["model"][part] = {**(config["model"][part] or {}), name: value}
+    config["model"][section] = {**(config["model"][section] or {}), name: value}
     (saved / "config.json").write_text(json.dumps(config))
     with pytest.raises(ConfigError, match=re.escape(message)):
         read_folder(saved)

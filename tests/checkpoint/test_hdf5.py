@@ -45,8 +45,8 @@ def test_vectors_are_those_of_the_description(tmp_path, variant):
     variables = make_variables(options)
     model = Elmo.from_pretrained(write_model(tmp_path, options, variables))
     reference = NumpyBilm(options, variables)
-    for words, found in zip(SENTENCES, model.embed(SENTENCES, layers="all"), strict=True):
-        np.testing.assert_allclose(found, reference.embed(words), atol=1e-5)
+    for words, actual in zip(SENTENCES, model.embed(SENTENCES, layers="all"), strict=True):
+        np.testing.assert_allclose(actual, reference.embed(words), atol=1e-5)
 
 
 def test_carried_state_follows_each_row(tmp_path):
@@ -56,8 +56,8 @@ def test_carried_state_follows_each_row(tmp_path):
     rows = [NumpyBilm(options, variables) for _ in range(3)]
     for batch in ([["a", "b"], ["c"], ["d", "e", "f"]], [["g"]], [["h"], ["i", "j"], ["k"]]):
         expected = [row.embed(words, carry=True) for row, words in zip(rows, batch, strict=False)]
-        for found, wanted in zip(model.embed(batch, layers="all"), expected, strict=True):
-            np.testing.assert_allclose(found, wanted, atol=1e-5)
+        for array, expected_array in zip(model.embed(batch, layers="all"), expected, strict=True):
+            np.testing.assert_allclose(array, expected_array, atol=1e-5)
 
 
 def test_a_model_of_whole_words_reads_its_vocabulary(tmp_path):

@@ -38,12 +38,12 @@ def refusal(source):
     return str(raised.value)
 
 
-@pytest.mark.parametrize("kind", ["external storage", "virtual"])
-def test_numbers_of_other_files_are_not_taken(hdf5_folder, kind):
+@pytest.mark.parametrize("storage", ["external storage", "virtual"])
+def test_numbers_of_other_files_are_not_taken(hdf5_folder, storage):
     with h5py.File(hdf5_folder / "weights.hdf5", "a") as file:
         shape = file["CNN_proj/b_proj"].shape
         del file["CNN_proj/b_proj"]
-        if kind == "virtual":
+        if storage == "virtual":
             layout = h5py.VirtualLayout(shape=shape, dtype=np.float32)
             layout[:] = h5py.VirtualSource("secret.h5", "secret", shape=shape)
             file.create_virtual_dataset("CNN_proj/b_proj", layout)

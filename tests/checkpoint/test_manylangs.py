@@ -31,8 +31,8 @@ def test_vectors_are_those_of_the_description(tmp_path, variant):
     tokens, encoder = make_state_dicts(settings)
     model = Elmo.from_pretrained(write_model(tmp_path, settings, tokens, encoder))
     reference = NumpyManyLangs(settings, tokens, encoder)
-    for words, found in zip(SENTENCES, model.embed(SENTENCES, layers="all"), strict=True):
-        np.testing.assert_allclose(found, reference.embed(words), atol=1e-5)
+    for words, actual in zip(SENTENCES, model.embed(SENTENCES, layers="all"), strict=True):
+        np.testing.assert_allclose(actual, reference.embed(words), atol=1e-5)
 
 
 def test_a_literal_boundary_is_an_ordinary_unknown_word(tmp_path):
@@ -127,26 +127,26 @@ def test_a_broken_dictionary_line_is_named(tmp_path):
         Elmo.from_pretrained(folder)
 
 
-@pytest.mark.parametrize(("part", "known"), [("encoder", "elmo"), ("token_embedder", "cnn")])
-def test_other_networks_of_that_program_are_named(tmp_path, part, known):
+@pytest.mark.parametrize(("section", "known"), [("encoder", "elmo"), ("token_embedder", "cnn")])
+def test_other_networks_of_that_program_are_named(tmp_path, section, known):
     settings = make_settings()
-    settings[part]["name"] = "lstm"
+    settings[section]["name"] = "lstm"
     folder = write_model(tmp_path, settings, *make_state_dicts(settings))
-    with pytest.raises(CheckpointError, match=f"has the {part} 'lstm'"):
+    with pytest.raises(CheckpointError, match=f"has the {section} 'lstm'"):
         Elmo.from_pretrained(folder)
 
 
 @pytest.mark.parametrize(
-    ("part", "name", "value", "left_over"),
+    ("section", "name", "value", "left_over"),
     [
         ("encoder", "n_layers", 1, "backward_layer_1.input_linearity.weight"),
         ("token_embedder", "n_highway", 1, "highways._layers.1.bias"),
     ],
 )
-def test_weights_the_settings_do_not_ask_for_are_named(tmp_path, part, name, value, left_over):
+def test_weights_the_settings_do_not_ask_for_are_named(tmp_path, section, name, value, left_over):
     settings = make_settings()
     tokens, encoder = make_state_dicts(settings)
-    settings[part][name] = value
+    settings[section][name] = value
     with pytest.raises(CheckpointError, match="do not fit its settings: ") as caught:
         Elmo.from_pretrained(write_model(tmp_path, settings, tokens, encoder))
     assert f"{left_over} is in the file, but not in the settings" in str(caught.value)

@@ -62,10 +62,10 @@ def test_weights_go_with_the_options_of_their_own_name(hdf5_folder, tmp_path):
 
 
 @pytest.mark.parametrize("inside", ["", "elmo/"], ids=["at the top", "in a folder"])
-@pytest.mark.parametrize("kind", ["hdf5", "manylangs", "elmo"])
-def test_an_archive_is_opened_as_it_is(kind, inside, hdf5_folder, manylangs_folder, tmp_path):
-    folder = manylangs_folder if kind == "manylangs" else hdf5_folder
-    if kind == "elmo":
+@pytest.mark.parametrize("format", ["hdf5", "manylangs", "elmo"])
+def test_an_archive_is_opened_as_it_is(format, inside, hdf5_folder, manylangs_folder, tmp_path):
+    folder = manylangs_folder if format == "manylangs" else hdf5_folder
+    if format == "elmo":
         folder = tmp_path / "ours"
         Elmo.from_pretrained(hdf5_folder).save_pretrained(folder)
     archive = zip_folder(folder, tmp_path / "model.zip", inside=inside)

@@ -35,9 +35,9 @@ def test_compact_has_the_softmax_in_8_bits_with_one_scale_per_word(language_mode
     assert stored["softmax.weight"].dtype == np.int8
     assert stored["softmax.weight.scale"].shape == stored["softmax.weight"].shape[:1]
     expected = language_model.checkpoint().weights["softmax.weight"]
-    found = read_folder(tmp_path).weights["softmax.weight"]
-    assert not np.array_equal(found, expected)
-    assert (abs(found - expected) <= abs(expected).max(axis=1, keepdims=True) / 254 + 1e-7).all()
+    actual = read_folder(tmp_path).weights["softmax.weight"]
+    assert not np.array_equal(actual, expected)
+    assert (abs(actual - expected) <= abs(expected).max(axis=1, keepdims=True) / 254 + 1e-7).all()
     score, same = (model.score(SENTENCE).perplexity for model in (language_model, Elmo.from_pretrained(tmp_path)))
     assert same == pytest.approx(score, rel=1e-2)
 

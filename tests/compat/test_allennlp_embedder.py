@@ -168,12 +168,12 @@ def test_an_input_file_may_be_a_path(embedder: ElmoEmbedder, tiny_files, tmp_pat
         np.testing.assert_array_equal(first["0"], second["0"])
 
 
-@pytest.mark.parametrize("kind", [None, object])
-def test_numpy_arrays_of_words_are_sentences(embedder: ElmoEmbedder, tiny_files, kind):
+@pytest.mark.parametrize("dtype", [None, object])
+def test_numpy_arrays_of_words_are_sentences(embedder: ElmoEmbedder, tiny_files, dtype):
     batch = [["the", "bank"], ["a", "river"]]
     expected = ElmoEmbedder(*tiny_files).embed_batch(batch)
-    np.testing.assert_array_equal(embedder.embed_batch(np.array(batch, dtype=kind)), expected)
+    np.testing.assert_array_equal(embedder.embed_batch(np.array(batch, dtype=dtype)), expected)
     embedder.reset_state()
-    np.testing.assert_array_equal(embedder.embed_batch([np.array(words, dtype=kind) for words in batch]), expected)
+    np.testing.assert_array_equal(embedder.embed_batch([np.array(words, dtype=dtype) for words in batch]), expected)
     with pytest.raises(InputError, match="Sentence 0 is 'the' of type str"):
         embedder.embed_batch(np.array(["the", "bank"]))

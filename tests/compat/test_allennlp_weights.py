@@ -33,14 +33,14 @@ def saved_bilm(model: Model, prefix=""):
     ours = to_tensors(model.checkpoint().weights)
     tokens, saved = "_token_embedder", {}
     saved[f"{tokens}._char_embedding_weights"] = ours["tokens.characters.embedding.weight"]
-    for kind in ("weight", "bias"):
+    for leaf in ("weight", "bias"):
         for number in range(3):
-            saved[f"{tokens}.char_conv_{number}.{kind}"] = ours[f"tokens.characters.convolutions.{number}.{kind}"]
+            saved[f"{tokens}.char_conv_{number}.{leaf}"] = ours[f"tokens.characters.convolutions.{number}.{leaf}"]
         highway = "tokens.characters.highways.0"
-        saved[f"{tokens}._highways._layers.0.{kind}"] = torch.cat(
-            [ours[f"{highway}.transform.{kind}"], -ours[f"{highway}.gate.{kind}"]]
+        saved[f"{tokens}._highways._layers.0.{leaf}"] = torch.cat(
+            [ours[f"{highway}.transform.{leaf}"], -ours[f"{highway}.gate.{leaf}"]]
         )
-        saved[f"{tokens}._projection.{kind}"] = ours[f"tokens.projection.{kind}"]
+        saved[f"{tokens}._projection.{leaf}"] = ours[f"tokens.projection.{leaf}"]
     for theirs, direction in (("forward", "left_to_right"), ("backward", "right_to_left")):
         for number in range(2):
             lstm, layer = f"_elmo_lstm.{theirs}_layer_{number}", f"{direction}.layers.{number}"

@@ -17,9 +17,9 @@ def test_word_lists_are_taken_as_they_are():
     assert read_word_lists(iter([["a", "b c"], (), ("",)])) == [["a", "b c"], [], [""]]
 
 
-@pytest.mark.parametrize("kind", [None, object])
-def test_numpy_arrays_are_the_lists_they_hold(kind):
-    array = np.array([["a b", "c"], ["d", ""]], dtype=kind)
+@pytest.mark.parametrize("dtype", [None, object])
+def test_numpy_arrays_are_the_lists_they_hold(dtype):
+    array = np.array([["a b", "c"], ["d", ""]], dtype=dtype)
     for sentences in (array, list(array)):
         assert read_word_lists(sentences) == [["a b", "c"], ["d", ""]]
     with refused("Sentence 0 has 0 of type int at word 0"):

@@ -19,7 +19,9 @@ from .toys import CONFIG, SENTENCES, needs
 
 PAGE = Path(__file__).parents[2] / "docs" / "integrations" / "onnx.md"
 BLOCKS = re.findall(r"```(python|javascript)\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-CLIENTS = {language: "".join(code for each, code in BLOCKS if each == language) for language, _ in BLOCKS}
+CLIENTS = {
+    language: "".join(code for block_language, code in BLOCKS if block_language == language) for language, _ in BLOCKS
+}
 # Run with NODE_PATH naming a folder where `npm install onnxruntime-node` was done.
 HAS_NODE = shutil.which("node") is not None and (
     subprocess.run(["node", "-e", "require('onnxruntime-node')"], capture_output=True).returncode == 0
@@ -38,8 +40,8 @@ def exported(model_folder, tmp_path, capsys):
 def test_the_documented_python_client_gives_the_vectors_of_embed(exported, model):
     names = {}
     exec(compile(CLIENTS["python"], str(PAGE), "exec"), names)
-    found = names["Client"](str(exported)).embed(SENTENCES)
-    for array, expected in zip(found, model.embed(SENTENCES, layers="all"), strict=True):
+    actual = names["Client"](str(exported)).embed(SENTENCES)
+    for array, expected in zip(actual, model.embed(SENTENCES, layers="all"), strict=True):
         np.testing.assert_allclose(array, expected, atol=1e-4)
 
 
@@ -61,7 +63,7 @@ def test_the_documented_javascript_client_gives_the_vectors_of_embed(exported, m
     program = (
         CLIENTS["javascript"]
         + f"""
-embed({json.dumps(str(exported))}, {json.dumps(SENTENCES)}).then((found) => console.log(JSON.stringify(found)));
+embed({json.dumps(str(exported))}, {json.dumps(SENTENCES)}).then((actual) => console.log(JSON.stringify(actual)));
 """
     )
     (tmp_path / "client.js").write_text(program, encoding="utf-8")

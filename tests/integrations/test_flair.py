@@ -20,9 +20,9 @@ def test_layers_are_chosen_as_flairs_own_elmo_chose_them(model_folder, model, mo
     embeddings = ElmoEmbeddings(str(model_folder), embedding_mode=mode)
     sentence = Sentence(["the", "bank"])
     embeddings.embed(sentence)
-    found = np.stack([token.embedding.cpu().numpy() for token in sentence])
-    np.testing.assert_allclose(found, model.embed([["the", "bank"]], layers=layers)[0], atol=1e-6)
-    assert embeddings.embedding_length == found.shape[1]
+    actual = np.stack([token.embedding.cpu().numpy() for token in sentence])
+    np.testing.assert_allclose(actual, model.embed([["the", "bank"]], layers=layers)[0], atol=1e-6)
+    assert embeddings.embedding_length == actual.shape[1]
 
 
 def test_mistakes_are_explained(model_folder):

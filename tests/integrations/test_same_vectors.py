@@ -117,13 +117,13 @@ ADAPTERS = [
 ]
 
 
-@pytest.mark.parametrize("kind", ["characters", "words", "both"])
+@pytest.mark.parametrize("tokens", ["characters", "words", "both"])
 @pytest.mark.parametrize(
     "adapter", [pytest.param(adapter, marks=needs(adapter.package), id=adapter.embed.__name__) for adapter in ADAPTERS]
 )
-def test_every_adapter_returns_the_vectors_of_embed(adapter, kind, model_folders):
-    expected = Elmo.from_pretrained(model_folders[kind]).embed(SENTENCES)
-    arrays = adapter.embed(model_folders[kind])
+def test_every_adapter_returns_the_vectors_of_embed(adapter, tokens, model_folders):
+    expected = Elmo.from_pretrained(model_folders[tokens]).embed(SENTENCES)
+    arrays = adapter.embed(model_folders[tokens])
     for array, reference in zip(arrays, expected, strict=True):
         np.testing.assert_allclose(array, reference, atol=adapter.tolerance)
 

@@ -29,15 +29,15 @@ def make_transformer(folder, *more, **options):
 def test_mean_pooling_encodes_as_encode_does(model_folder, model):
     transformer = make_transformer(model_folder)
     np.testing.assert_allclose(transformer.encode(TEXTS), model.encode(TEXTS), atol=1e-5)
-    found = transformer.encode(TEXTS, convert_to_tensor=True, normalize_embeddings=True, batch_size=2)
-    np.testing.assert_allclose(found.numpy(), model.encode(TEXTS, normalize_embeddings=True), atol=1e-5)
+    actual = transformer.encode(TEXTS, convert_to_tensor=True, normalize_embeddings=True, batch_size=2)
+    np.testing.assert_allclose(actual.numpy(), model.encode(TEXTS, normalize_embeddings=True), atol=1e-5)
     np.testing.assert_allclose(transformer.encode("Hello"), model.encode("Hello"), atol=1e-5)
-    assert transformer.similarity(found, found).diagonal().tolist() == pytest.approx([1, 1, 1], abs=1e-5)
+    assert transformer.similarity(actual, actual).diagonal().tolist() == pytest.approx([1, 1, 1], abs=1e-5)
 
 
 def test_a_prompt_is_put_before_the_text(model_folder, model):
-    found = make_transformer(model_folder).encode(["bank"], prompt="the river ")
-    np.testing.assert_allclose(found, model.encode(["the river bank"]), atol=1e-5)
+    actual = make_transformer(model_folder).encode(["bank"], prompt="the river ")
+    np.testing.assert_allclose(actual, model.encode(["the river bank"]), atol=1e-5)
 
 
 def test_input_that_is_not_text_is_rejected(model_folder):

@@ -46,9 +46,9 @@ def test_the_checks_of_scikit_learn_that_need_no_numbers_pass(vectorizer):
         vectorizer, on_fail=None
     )  # skips what feeds numbers, as for TfidfVectorizer
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
-    found = [getattr(estimator_checks, name, None) for name in CHECKS]
-    assert sum(check is not None for check in found) >= 8
-    for check in filter(None, found):
+    checks = [getattr(estimator_checks, name, None) for name in CHECKS]
+    assert sum(check is not None for check in checks) >= 8
+    for check in filter(None, checks):
         check("ElmoVectorizer", vectorizer)
 
 

@@ -165,9 +165,9 @@ def test_layers_are_chosen_in_the_settings(model_folder, model, layers, times):
 
     nlp = spacy.blank("en")
     nlp.add_pipe("elmo", config={"model": str(model_folder), "layers": layers})
-    found = nlp("the bank").tensor
-    assert found.shape == (2, times * model.dim)
-    np.testing.assert_allclose(found, model.embed([["the", "bank"]], layers=layers)[0], atol=1e-6)
+    actual = nlp("the bank").tensor
+    assert actual.shape == (2, times * model.dim)
+    np.testing.assert_allclose(actual, model.embed([["the", "bank"]], layers=layers)[0], atol=1e-6)
 
 
 @pytest.mark.parametrize("layers", ["all", "best"])

@@ -54,8 +54,8 @@ def test_the_auto_classes_know_our_own_folders(model_folder, model):
     import elmo.integrations.transformers  # noqa: F401
 
     batch = AutoTokenizer.from_pretrained(model_folder)("the bank", return_tensors="pt")
-    found = AutoModel.from_pretrained(model_folder)(**batch).last_hidden_state[0].numpy()
-    np.testing.assert_allclose(found, model.embed("the bank", layers="top"), atol=1e-5)
+    actual = AutoModel.from_pretrained(model_folder)(**batch).last_hidden_state[0].numpy()
+    np.testing.assert_allclose(actual, model.embed("the bank", layers="top"), atol=1e-5)
 
 
 def test_the_auto_classes_know_the_folders_of_the_heads(model_folder, tokenizer, tmp_path):
@@ -132,8 +132,8 @@ def test_training_a_classifier_lowers_the_loss(model_folder, tokenizer, tmp_path
     before, after = train(model, features, tokenizer, tmp_path / "run", DataCollatorWithPadding)
     assert after < 0.5 * before
     classify = pipeline("text-classification", model=model.eval(), tokenizer=tokenizer)
-    found = [answer["label"] for answer in classify(["the cash and a loan", "a boat of the river"])]
-    assert found == ["money", "river"]
+    actual = [answer["label"] for answer in classify(["the cash and a loan", "a boat of the river"])]
+    assert actual == ["money", "river"]
 
 
 def test_the_tokenizer_pads_and_cuts(model, tokenizer):
