@@ -9,7 +9,7 @@ from elmo.tasks.examples import SenseSentence, SenseTarget
 from elmo.tasks.probes import (
     LabelledSentence,
     Score,
-    SenseMemory,
+    SenseMeans,
     _embed_targets,
     draw_sentences,
     read_features,
@@ -150,16 +150,16 @@ def target(sense, lemma="bank", pos="NOUN"):
 
 
 def test_the_nearest_mean_decides_by_each_layer():
-    memory = SenseMemory()
+    means = SenseMeans()
     for sign in (1, -1):
         for shift in (0.1, -0.1):
             vector = np.zeros((2, 3), dtype=np.float32)
             vector[1] = (sign, shift, 0)  # layer 1 knows, layer 0 does not
             vector[0] = (0, shift, 1)
-            memory.add(target("a" if sign > 0 else "b"), vector)
+            means.add(target("a" if sign > 0 else "b"), vector)
     vectors = np.asarray([[0, 0.1, 1], [-1, 0, 0]], dtype=np.float32)
-    assert memory.nearest("bank#NOUN", vectors)[1] == "b"
-    assert memory.candidates("bank#NOUN") == ["a", "b"]
+    assert means.nearest("bank#NOUN", vectors)[1] == "b"
+    assert means.candidates("bank#NOUN") == ["a", "b"]
 
 
 def write_senses(tmp_path, name, sentences):

@@ -216,7 +216,7 @@ def test_held_out_dev_examples_are_the_same_for_every_seed_and_fraction(toy_inpu
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"words.kinds": [], "elmo.where": "output"}, "the network would see nothing"),
+        ({"words.kinds": [], "elmo.where": "output"}, "the network would have no input"),
         ({"words.kinds": ["glove"]}, "must be one of 'pretrained', 'learned', 'characters'"),
         ({"network.kind": "rnn"}, "'bilstm', 'cnn', 'linear'"),
         ({"network.dim": 7}, "must be even"),

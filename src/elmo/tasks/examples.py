@@ -17,7 +17,7 @@ from elmo.text.tokenize import Word
 
 Words: TypeAlias = tuple[str, ...]
 Span: TypeAlias = tuple[int, int]  # half-open range of words
-GIVEN = Place("the input", 0)  # of examples built from Python values
+IN_MEMORY = Place("the input", 0)  # of examples built from Python values
 _ITEMS = {
     "pairs": "a pair of sentences, such as ('A man runs', 'Someone moves')",
     "question_answering": "(question, passage)",
@@ -30,7 +30,7 @@ _MARKS = re.compile(r"</?e[12]>")
 class Example:
     """The base class of the examples of all families."""
 
-    place: Place = GIVEN
+    place: Place = IN_MEMORY
     record: Any = None
 
 
@@ -71,7 +71,7 @@ class MarkedPair(Example):
 
     @classmethod
     def parse(
-        cls, text: str, label: str | None, tokenizer: Tokenizer, place: Place = GIVEN, record: Any = None
+        cls, text: str, label: str | None, tokenizer: Tokenizer, place: Place = IN_MEMORY, record: Any = None
     ) -> "MarkedPair":
         """Build an example from a text with <e1>…</e1> and <e2>…</e2>."""
         marks = _MARKS.findall(text)
@@ -111,7 +111,7 @@ class Question(Example):
         passage: str,
         answers: Sequence[tuple[str, int | None]],
         tokenizer: Tokenizer,
-        place: Place = GIVEN,
+        place: Place = IN_MEMORY,
         *,
         passage_words: Sequence[Word] | None = None,
         record: Any = None,
@@ -210,7 +210,7 @@ class LabelPrediction:
 
 
 def build_example(
-    family: str, item: Any, tokenizer: Tokenizer, *, place: Place = GIVEN, record: str | None = None
+    family: str, item: Any, tokenizer: Tokenizer, *, place: Place = IN_MEMORY, record: str | None = None
 ) -> Any:
     """Build an example without a target from a Python value or a line; raise InputError if it does not fit.
 
@@ -273,7 +273,7 @@ def rank_senses(counts: Counter[str]) -> list[str]:
 
 
 def _name(place: Place) -> str:
-    return place.file if place is GIVEN else str(place)
+    return place.file if place is IN_MEMORY else str(place)
 
 
 def _find_answer(passage: str, answer: str, start: int | None, where: str) -> Span:

@@ -204,7 +204,7 @@ def _correlate(vectors: Array, gold: Floats) -> dict[str, Score]:
 # --- word senses: the sense with the nearest mean vector in training, for each layer
 
 
-class SenseMemory:
+class SenseMeans:
     """The sum of the vectors (R, D) of each sense in training; rows: the layers, their average, meaning if any."""
 
     def __init__(self) -> None:
@@ -246,17 +246,17 @@ def probe_senses(
     if max_train_words is not None:
         ends = itertools.accumulate(len(sentence.words) for sentence in train)
         train = train[: 1 + sum(end < max_train_words for end in ends)]
-    memory = SenseMemory()
+    means = SenseMeans()
     for target, vectors in _embed_targets(model, train, advance):
-        memory.add(target, vectors)
-    if not memory.counts:
+        means.add(target, vectors)
+    if not means.counts:
         raise InputError("The training data has no words with senses; choose another file.")
     correct, num_unknown = [], 0  # one row per target: the first sense, then each kind of vectors
     for target, vectors in _embed_targets(model, test, advance):
         entry = target.entry
-        candidates = memory.candidates(entry)
+        candidates = means.candidates(entry)
         first = (first_senses or {}).get(entry, candidates[0] if candidates else None)
-        senses = memory.nearest(entry, vectors) if candidates else [first] * len(vectors)
+        senses = means.nearest(entry, vectors) if candidates else [first] * len(vectors)
         correct.append([sense in (target.keys or ()) for sense in (first, *senses)])
         num_unknown += not candidates
     if not correct:

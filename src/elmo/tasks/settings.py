@@ -131,7 +131,7 @@ class TaskSettings(Settings):
         """Return what is wrong with these settings, one phrase each."""
         faults = super().faults()
         if not self.words.kinds and self.elmo.where in ("none", "output"):
-            faults.append("words.kinds is empty and ELMo does not enter at the input, so the network would see nothing")
+            faults.append("words.kinds is empty and ELMo is not at the input, so the network would have no input")
         if self.network.kind == "pooled" and self.elmo.tune:
             faults.append("network.kind is 'pooled', which uses a frozen biLM, but elmo.tune is true; change one")
         return faults

@@ -173,7 +173,7 @@ def train_task(
     """
     started = time.monotonic()
     kinds = choose_networks(shared, settings)
-    runs = [_Run(shared, settings, kind, is_alone=len(kinds) == 1) for kind in kinds]
+    runs = [_Run(shared, settings, kind, is_only=len(kinds) == 1) for kind in kinds]
     if is_new:  # only now, so that a fault in the inputs leaves no folder behind
         start(shared.inputs, settings, folder)
     with holding_run(folder), limit_threads(shared.inputs.options.num_threads):
@@ -188,7 +188,7 @@ def train_task(
                 chosen = runs[1]
             elif not shared.splits.dev:
                 # It needs no dev examples, so it is trained again on those used for the comparison too.
-                chosen = _Run(shared, settings, "pooled", is_alone=True)
+                chosen = _Run(shared, settings, "pooled", is_only=True)
                 chosen.fit(folder)
         result = chosen.measure(folder, started)
         if keep:
@@ -216,12 +216,12 @@ def choose_networks(shared: SharedInputs, settings: TaskSettings) -> list[str]:
 class _Run:
     """The training of one network: its examples, its state, and the files that it writes."""
 
-    def __init__(self, shared: SharedInputs, settings: TaskSettings, network_kind: Any, *, is_alone: bool) -> None:
-        """`is_alone`: no other network is compared with it on the same dev examples."""
+    def __init__(self, shared: SharedInputs, settings: TaskSettings, network_kind: Any, *, is_only: bool) -> None:
+        """`is_only`: no other network is compared with it on the same dev examples."""
         settings = dataclasses.replace(settings, network=dataclasses.replace(settings.network, kind=network_kind))
         family, is_tuned, is_pooled = shared.family, settings.elmo.tune, network_kind == "pooled"
         self._shared, self._settings = shared, settings
-        self._train, self.dev = shared.splits.draw(settings.fit, needs_dev=not (is_pooled and is_alone))
+        self._train, self.dev = shared.splits.draw(settings.fit, needs_dev=not (is_pooled and is_only))
         labels = family.learn_labels(self._train, settings)
         check_labels(shared.splits, labels)
         if shared.first_senses:

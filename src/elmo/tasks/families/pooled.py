@@ -28,7 +28,7 @@ Targets = npt.NDArray[np.int64]
 MAX_NGRAMS = 30_000
 STRENGTHS = (4.0, 16.0, 64.0, 256.0)  # C of logistic regression
 FEW, STRENGTH_OF_FEW = 200, 64.0  # with fewer examples, cross-validation is too noisy to choose by
-CLEARLY_WORSE = 1.05  # with few examples, factor by which TF-IDF must reduce the loss of vectors alone
+LOSS_MARGIN = 1.05  # with few examples, factor by which TF-IDF must reduce the loss of vectors alone
 SHARES = ((1.0, 0.0), (1.0, 1.0), (1.0, 0.5), (0.5, 1.0), (0.0, 1.0))  # of vectors and of TF-IDF
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
 SHRINKAGE = 200  # number of texts at which a variance weighs as much as the mean of its group
@@ -201,7 +201,7 @@ def _weigh_blocks(held_out: Sequence[Array], targets: Targets) -> tuple[Sequence
                 for share, scores in zip(pair, held_out, strict=True)
             ]
             is_doubtful = number > 0 and len(targets) < FEW
-            losses.append((_log_loss(add_up(factors), targets) * (CLEARLY_WORSE if is_doubtful else 1), factors))
+            losses.append((_log_loss(add_up(factors), targets) * (LOSS_MARGIN if is_doubtful else 1), factors))
     _, factors = min(losses, key=itemgetter(0))
     return factors, add_up(factors)
 

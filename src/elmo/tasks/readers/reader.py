@@ -28,11 +28,9 @@ class Lines:
     number of the last line read.
     """
 
-    GIVEN = "--text"
-
     def __init__(self, path: str | Path, *, texts: Sequence[str] | None = None, encoding: str = "utf-8") -> None:
         """`texts` are read instead of a file."""
-        self.path = str(path) if texts is None else self.GIVEN
+        self.path = str(path) if texts is None else "--text"
         self.name = "standard input" if self.path == STDIN else self.path
         self.number = 0
         self._ahead: list[str] = []

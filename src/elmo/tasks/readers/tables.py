@@ -114,7 +114,7 @@ class Table:
             rows = itertools.chain([(line, names)], rows)
             names = [str(number) for number in range(1, len(names) + 1)]
         if len(set(names)) != len(names):
-            raise InputError(f"{self.name}, line 1: two columns have the same name in {names!r:.80}.")
+            raise InputError(f"{self.name}, line {line}: two columns have the same name in {names!r:.80}.")
         for line, cells in rows:
             if len(cells) != len(names):
                 raise InputError(
