@@ -8,14 +8,13 @@ import os
 import re
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
-from urllib.parse import quote, unquote, urldefrag, urlsplit
+from urllib.parse import unquote, urldefrag, urlsplit
 
 from filelock import FileLock
 
 from elmo.checkpoint.location import cache_folder
 from elmo.errors import CheckpointError, first_line
 
-_URL_PUNCTUATION = "%/:=&?~+!$,;'@()*[]"
 # The first bytes of a file by suffix: a captive portal may send its login page instead of the file.
 _SIGNATURES = {".json": b"{", ".hdf5": b"\x89HDF"}
 
@@ -60,12 +59,12 @@ def fetch_url(url: str, *, folder: str | None = None, local_files_only: bool = F
 
 
 def _normalize_url(url: str) -> str:
-    """Return the URL percent-encoded and without its fragment; CheckpointError unless it is http or https."""
+    """Return the URL without its fragment; CheckpointError unless it is http or https."""
     with suppress(ValueError):
         parts = urlsplit(urldefrag(url).url)
         # urllib would also open other schemes, such as file:.
         if parts.scheme in ("http", "https") and parts.hostname:
-            return quote(parts.geturl(), safe=_URL_PUNCTUATION)
+            return parts.geturl()
     raise CheckpointError(f"{url!r} is not an http:// or https:// URL; give one, or a local path.")
 
 
