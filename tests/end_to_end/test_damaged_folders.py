@@ -14,7 +14,6 @@ from elmo.corpus.prepare import prepare
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.errors import ElmoError
 from elmo.pretrain.launch import resume_run, start_run
-from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 from elmo.tasks import load
 from elmo.vectors import VectorSettings, embed_files
@@ -91,7 +90,7 @@ def test_corpus_and_run(texts, tmp_path):
         with contextlib.suppress(ElmoError):
             corpus = PreparedCorpus.open(folder)
             assert corpus.num_tokens > 0 and len(corpus.vocabulary) == 17
-    start_run(tmp_path / "run", tmp_path / "corpus", read_settings(preset="tiny", changes=TINY)).train(Watcher())
+    start_run(tmp_path / "run", tmp_path / "corpus", read_settings(preset="tiny", changes=TINY)).train()
     for folder in mutated_folders(tmp_path / "run", tmp_path, seed="run", count=COUNT):
         with contextlib.suppress(ElmoError):
             resume_run(folder)

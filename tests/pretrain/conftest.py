@@ -5,7 +5,6 @@ import random
 import pytest
 
 from elmo.corpus.prepare import prepare
-from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 
 NOUNS = ["bank", "river", "cat", "market", "king", "tree"]
@@ -31,12 +30,12 @@ class StopError(Exception):
 def interrupt(run, update: int) -> None:
     """Train until an update, and stop there as an error would."""
 
-    def stop(report):
-        if report.update == update:
+    def stop():
+        if run.state.num_updates == update:
             raise StopError
 
     with pytest.raises(StopError):
-        run.train(Watcher(on_update=stop))
+        run.train(should_stop=stop)
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,6 @@ from elmo.inference.sentence import SentenceEncoder
 from elmo.pretrain.distillation import SIMILAR_GROUPS, ContrastFinder, order_groups
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
-from elmo.pretrain.run import Watcher
 from elmo.pretrain.sentence_batch import pack_rows
 from elmo.pretrain.settings import read_settings
 from elmo.pretrain.teacher import Teacher
@@ -42,7 +41,7 @@ def distilled_settings(tiny_settings, encoder_folder):
 
 def train(folder, corpus, settings, **inputs):
     run = start_run(folder, corpus, settings, **inputs)
-    run.train(Watcher())
+    run.train()
     return run
 
 
@@ -158,7 +157,7 @@ def test_a_run_resumes_exactly(corpus_folder, tmp_path, distilled_settings):
     interrupt(run, 17)
     resumed = resume_run(tmp_path / "cut")
     assert resumed.state.num_updates == 10
-    resumed.train(Watcher())
+    resumed.train()
     assert list(read_metrics(tmp_path / "cut")) == list(read_metrics(tmp_path / "whole"))
     distilled = [update for update, cosine in values(tmp_path / "whole").items() if cosine is not None]
     assert distilled == list(range(6, 25))

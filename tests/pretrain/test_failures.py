@@ -15,7 +15,6 @@ from elmo.cli.run import main
 from elmo.files.durable import LOCK
 from elmo.pretrain.launch import start_run
 from elmo.pretrain.metrics import read_metrics
-from elmo.pretrain.run import Watcher
 from elmo.pretrain.settings import read_settings
 
 CHANGES = {
@@ -103,7 +102,7 @@ def only_sentence(completed):
 def whole(corpus_folder, tmp_path_factory):
     """The losses of a run that nothing happened to."""
     folder = tmp_path_factory.mktemp("whole")
-    start_run(folder, corpus_folder, SETTINGS).train(Watcher())
+    start_run(folder, corpus_folder, SETTINGS).train()
     return losses(folder)
 
 
@@ -122,12 +121,12 @@ def stopped_later(corpus_folder, tmp_path_factory):
 def stop_at(update, folder, corpus):
     run = start_run(folder, corpus, SETTINGS)
 
-    def stop(report):
-        if report.update == update:
+    def stop():
+        if run.state.num_updates == update:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run.train(Watcher(on_update=stop))
+        run.train(should_stop=stop)
     return folder
 
 

@@ -12,7 +12,6 @@ from elmo.corpus.prepare import prepare
 from elmo.inference.scoring import evaluate_text
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
-from elmo.pretrain.run import Watcher
 from tests.pretrain.conftest import interrupt
 
 from .conftest import make_text
@@ -20,7 +19,7 @@ from .conftest import make_text
 
 def train(folder, corpus, settings, **inputs):
     run = start_run(folder, corpus, settings, **inputs)
-    run.train(Watcher())
+    run.train()
     run.close()
     return run
 
@@ -114,12 +113,13 @@ def test_the_last_checkpoints_are_kept_and_the_last_is_opened(corpus_folder, tmp
 def test_a_loss_that_is_no_number_stops_and_leaves_the_last_checkpoint(corpus_folder, tmp_path, tiny_settings):
     run = start_run(tmp_path / "run", corpus_folder, tiny_settings(max_updates=30))
 
-    def poison(report):
-        if report.update == 15:
+    def poison():
+        if run.state.num_updates == 15:
             run.state.parameters[0].data.fill_(math.nan)
+        return False
 
     with pytest.raises(ElmoError, match="not a number at update 16"):
-        run.train(Watcher(on_update=poison))
+        run.train(should_stop=poison)
     (checkpoint,) = list_checkpoints(tmp_path / "run")
     assert checkpoint.name == "update-00000010"
     assert np.isfinite(Elmo.from_pretrained(tmp_path / "run").embed("the bank")).all()
@@ -132,7 +132,7 @@ def test_a_run_resumes_exactly_in_the_same_process_too(corpus_folder, tmp_path, 
     interrupt(run, 17)
     resumed = resume_run(tmp_path / "cut")
     assert resumed.state.num_updates == 10
-    resumed.train(Watcher())
+    resumed.train()
     assert losses(tmp_path / "cut") == losses(tmp_path / "whole")
     one, other = (Elmo.from_pretrained(tmp_path / name).checkpoint().weights for name in ("whole", "cut"))
     assert all(np.array_equal(one[name], other[name]) for name in one)
@@ -173,11 +173,11 @@ def test_a_run_that_cannot_start_leaves_no_folder(corpus_folder, tmp_path, tiny_
 def test_a_run_that_is_stopped_resumes_with_the_same_losses(corpus_folder, tmp_path, tiny_settings):
     train(tmp_path / "whole", corpus_folder, tiny_settings(dropout=0.2))
     run = start_run(tmp_path / "run", corpus_folder, tiny_settings(dropout=0.2))
-    assert not run.train(Watcher(), should_stop=lambda: run.state.num_updates == 7)
+    assert not run.train(should_stop=lambda: run.state.num_updates == 7)
     run.close()
     assert [folder.name for folder in list_checkpoints(tmp_path / "run")] == ["update-00000007"]
     run = resume_run(tmp_path / "run")
-    assert run.train(Watcher(), should_stop=lambda: run.state.num_updates == 20)  # too late: it is done
+    assert run.train(should_stop=lambda: run.state.num_updates == 20)  # too late: it is done
     run.close()
     assert losses(tmp_path / "run") == losses(tmp_path / "whole")
 
@@ -187,7 +187,7 @@ def test_a_folder_of_a_start_that_was_killed_is_started_again(corpus_folder, tmp
     folder.mkdir()
     (folder / ".lock").touch()
     (folder / ".run.json.saving-12345").write_text('{"half')
-    start_run(folder, corpus_folder, tiny_settings(max_updates=1)).train(Watcher())
+    start_run(folder, corpus_folder, tiny_settings(max_updates=1)).train()
     assert (folder / "run.json").exists() and not (folder / ".run.json.saving-12345").exists()
 
 
@@ -197,7 +197,7 @@ def test_training_removes_files_of_killed_processes(corpus_folder, tmp_path, tin
     left = [".metrics.jsonl.saving-1", "checkpoints/.update-00000010.saving-1"]
     for name in left:
         (tmp_path / "run" / name).mkdir()
-    run.train(Watcher())
+    run.train()
     assert not any((tmp_path / "run" / name).exists() for name in left)
 
 
@@ -210,7 +210,7 @@ def test_training_removes_files_of_killed_processes(corpus_folder, tmp_path, tin
 )
 def test_a_damaged_record_is_an_error(corpus_folder, tmp_path, tiny_settings, name, content):
     settings = tiny_settings(max_updates=1)
-    start_run(tmp_path / "run", corpus_folder, settings).train(Watcher())
+    start_run(tmp_path / "run", corpus_folder, settings).train()
     (tmp_path / "run" / name).write_text(content)
     with pytest.raises(CheckpointError, match=name):
-        resume_run(tmp_path / "run").train(Watcher())
+        resume_run(tmp_path / "run").train()

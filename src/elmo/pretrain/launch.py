@@ -28,7 +28,7 @@ from elmo.heap import reuse_large_blocks
 from elmo.pretrain.checkpoints import read_model
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.metrics import TrainingReport
-from elmo.pretrain.run import Run, Watcher
+from elmo.pretrain.run import Run
 from elmo.pretrain.settings import TrainSettings, read_settings
 from elmo.progress import StatusBar
 
@@ -94,11 +94,8 @@ def _train(run: Run, *, show_progress_bar: bool) -> TrainingResult:
     shown = show_progress_bar and run.is_first
     try:
         with StatusBar(run.num_updates, shown=shown) as bar, catch_signals() as received:
-            watcher = Watcher()
-            if shown:
-                report = TrainingReport(run, bar)
-                watcher = Watcher(report.on_update, report.on_validation, report.on_checkpoint)
-            is_done = run.train(watcher, should_stop=lambda: bool(received))
+            report = TrainingReport(run, bar) if shown else None
+            is_done = run.train(report, should_stop=lambda: bool(received))
     finally:
         run.close()
     # Another process may have received the signal.

@@ -6,9 +6,9 @@ launch.py opens runs; loop.py makes one update; checkpoints.py saves and loads t
 import itertools
 import math
 import shutil
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,22 +27,13 @@ from elmo.pretrain.checkpoints import load_checkpoint, save_checkpoint
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, train_step
-from elmo.pretrain.metrics import append_metrics, drop_metrics
+from elmo.pretrain.metrics import TrainingReport, append_metrics, drop_metrics
 from elmo.pretrain.sentence_batch import SentenceBatch
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, TokenReader, read_ahead, read_windows
 from elmo.text.vocabulary import Vocabulary
 
 METRICS = ("perplexity", "left_to_right_perplexity", "right_to_left_perplexity", "unknown_rate")
-
-
-@dataclass(frozen=True)
-class Watcher:
-    """Callbacks of the first process while a run trains."""
-
-    on_update: Callable[[StepReport], None] = lambda report: None
-    on_validation: Callable[[int, Mapping[str, float]], None] = lambda update, values: None
-    on_checkpoint: Callable[[Path], None] = lambda folder: None
 
 
 class Run:
@@ -128,12 +119,12 @@ class Run:
         )
         return checkpoint if self.distillation is None else self.distillation.add_head(checkpoint)
 
-    def train(self, watcher: Watcher, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
+    def train(self, report: TrainingReport | None = None, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Train to the end of the run; return whether it was reached.
 
-        When `should_stop` returns True in any process, all of them save and stop after the update.
+        `should_stop` is called after each update. When it returns True in any process, all of them save and stop.
         """
-        settings, state = self.settings, self.state
+        settings, state, self._report = self.settings, self.state, report
         state.objective.train()
         with ExitStack() as stack:
             if self.is_first:
@@ -143,12 +134,12 @@ class Run:
                 drop_metrics(self.folder, after=state.num_updates)
             batches = stack.enter_context(closing(self._read_batches()))
             while state.num_updates < self.num_updates:
-                report = train_step(
+                step = train_step(
                     state, batches, settings, num_updates=self.num_updates, num_words=len(self.corpus.vocabulary)
                 )
-                self._after(report, watcher)
+                self._after(step)
                 if state.num_updates < self.num_updates and self._processes.any(should_stop()):
-                    self._save(watcher)
+                    self._save()
                     return False
         return True
 
@@ -168,22 +159,24 @@ class Run:
             sentences = self.distillation.batches(num_updates=self.state.num_updates)
         return read_ahead(zip(windows, sentences, strict=True))
 
-    def _after(self, report: StepReport, watcher: Watcher) -> None:
+    def _after(self, step: StepReport) -> None:
         """Write metrics, validate and save after an update, where the settings say so."""
-        settings, update = self.settings, report.update
+        settings, update, report = self.settings, step.update, self._report
         is_last = update == self.num_updates
         validates = bool(self._validation) and (is_last or update % settings.validate_every == 0)
         if self.is_first:
-            watcher.on_update(report)
+            if report is not None:
+                report.on_update(step)
             if is_last or update % settings.log_every == 0:
-                append_metrics(self.folder, "train", update, report.describe(sampled=settings.num_samples > 0))
+                append_metrics(self.folder, "train", update, step.describe(sampled=settings.num_samples > 0))
             if validates:
                 values = self._validate()
                 append_metrics(self.folder, "validation", update, values)
-                watcher.on_validation(update, values)
                 self.perplexity = values["perplexity"]
+                if report is not None:
+                    report.on_validation(update, values)
         if is_last or validates or update % settings.checkpoint_every == 0:
-            self._save(watcher)
+            self._save()
 
     def _validate(self) -> dict[str, float]:
         checkpoint, carries_state = self.checkpoint(), self.settings.reset_state == "never"
@@ -192,11 +185,12 @@ class Run:
         values = {name: getattr(evaluation, name) for name in METRICS}
         return values | (self.distillation.validate(checkpoint, self._validation) if self.distillation else {})
 
-    def _save(self, watcher: Watcher) -> None:
+    def _save(self) -> None:
         folder = save_checkpoint(self.folder, self.state, self.checkpoint())
         if self.is_first:
             self._remove_old()
-            watcher.on_checkpoint(folder)
+            if self._report is not None:
+                self._report.on_checkpoint(folder)
 
     def _remove_old(self) -> None:
         """Delete all but the last checkpoints."""
