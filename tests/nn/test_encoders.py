@@ -106,7 +106,7 @@ def test_two_windows_with_carried_state_equal_one(kind, halves, seed):
     encoder = BILMS[kind].left_to_right
     words = [draw(first + second, DIM, seed=seed + row) for row, (first, second) in enumerate(halves)]
 
-    def read(parts, state):
+    def run(parts, state):
         """Let the encoder read rows of any order, as BiLM does."""
         lengths = torch.tensor([len(part) for part in parts])
         order = torch.argsort(lengths, descending=True, stable=True)
@@ -117,14 +117,14 @@ def test_two_windows_with_carried_state_equal_one(kind, halves, seed):
 
     with torch.no_grad():
         start = encoder.zero_state(len(halves))
-        whole, end = read(words, start)
-        first, middle = read([row[:cut] for row, (cut, _) in zip(words, halves, strict=True)], start)
-        second, resumed_end = read([row[cut:] for row, (cut, _) in zip(words, halves, strict=True)], middle)
+        whole, end = run(words, start)
+        first, middle = run([row[:cut] for row, (cut, _) in zip(words, halves, strict=True)], start)
+        second, resumed_end = run([row[cut:] for row, (cut, _) in zip(words, halves, strict=True)], middle)
         for complete, left, right in zip(whole, first, second, strict=True):
             for row, (cut, rest) in enumerate(halves):
                 assert_near(torch.cat([left[row, :cut], right[row, :rest]]), complete[row, : cut + rest])
         after = [draw(3, DIM, seed=row) for row in range(len(halves))]
-        for resumed, expected in zip(read(after, resumed_end)[0], read(after, end)[0], strict=True):
+        for resumed, expected in zip(run(after, resumed_end)[0], run(after, end)[0], strict=True):
             assert_near(resumed, expected)
 
 
@@ -183,10 +183,10 @@ def test_states_can_be_split_by_rows_and_joined(kind, monkeypatch):
     assert (state.num_rows, longer.num_rows) == (3, 5)
     back = longer.rows(torch.tensor([3, 2, 0])).join(longer.rows(slice(1, 2)))
     after = draw(4, 2, DIM, seed=3)
-    found = bilm(after, torch.full((4,), 2), back)[0].layers
+    actual = bilm(after, torch.full((4,), 2), back)[0].layers
     for row, origin in enumerate((None, 2, 0, 1)):
         own = bilm.zero_state(1) if origin is None else state.rows(slice(origin, origin + 1))
-        assert_near(found[:, row], bilm(after[row : row + 1], torch.tensor([2]), own)[0].layers[:, 0])
+        assert_near(actual[:, row], bilm(after[row : row + 1], torch.tensor([2]), own)[0].layers[:, 0])
 
 
 def test_the_directions_have_weights_of_their_own(kind):

@@ -25,7 +25,7 @@ def make_layer(*, projected, cell_clip, projection_clip, scale=1.0):
     return layer
 
 
-def read_step_by_step(layer, inputs, keep, hidden, cell):
+def run_step_by_step(layer, inputs, keep, hidden, cell):
     """The same by the formulas alone, in float64, with autograd over every step."""
     weights = {name: parameter.double() for name, parameter in layer.named_parameters()}
     outputs = []
@@ -77,15 +77,15 @@ def test_values_and_gradients_equal_those_of_autograd(projected, clips, seed):
         return forward_window(layer, *tensors)
 
     def read_steps(*tensors):
-        return read_step_by_step(layer, *tensors)
+        return run_step_by_step(layer, *tensors)
 
     values, gradients = list_gradients(read_window, layer, given, keep)
     expected_values, expected = list_gradients(read_steps, layer, given, keep)
-    for found, wanted in zip(values, expected_values, strict=True):
-        torch.testing.assert_close(found.double(), wanted, rtol=0, atol=1e-5)
-    for name, wanted in expected.items():
-        assert wanted.any(), name
-        torch.testing.assert_close(gradients[name], wanted.float(), rtol=1e-4, atol=1e-4)
+    for actual, expected_gradients in zip(values, expected_values, strict=True):
+        torch.testing.assert_close(actual.double(), expected_gradients, rtol=0, atol=1e-5)
+    for name, expected_gradients in expected.items():
+        assert expected_gradients.any(), name
+        torch.testing.assert_close(gradients[name], expected_gradients.float(), rtol=1e-4, atol=1e-4)
     if cell_clip is not None:
         assert (values[2].abs() == cell_clip).any() and (values[2].abs() < cell_clip).any()
         if projected:
@@ -112,7 +112,7 @@ def test_bfloat16_products_give_gradients_near_those_of_float32():
         list_gradients(lambda *t, dtype=dtype: forward_window(layer, *t, dtype=dtype), layer, given, keep)[1]
         for dtype in (torch.float32, torch.bfloat16)
     )
-    for name, wanted in exact.items():
+    for name, expected_gradients in exact.items():
         assert rounded[name].dtype == torch.float32
-        cosine = torch.cosine_similarity(rounded[name].flatten(), wanted.flatten(), dim=0)
+        cosine = torch.cosine_similarity(rounded[name].flatten(), expected_gradients.flatten(), dim=0)
         assert cosine > 0.999, name

@@ -31,9 +31,9 @@ def test_frequent_words_are_drawn_log_uniformly():
 
 def test_the_expected_count_is_the_chance_to_be_among_the_samples():
     samples = [draw(20, 60, seed) for seed in range(2000)]
-    found = np.mean([[word in set(sample.words.tolist()) for word in (0, 5, 30)] for sample in samples], axis=0)
+    actual = np.mean([[word in set(sample.words.tolist()) for word in (0, 5, 30)] for sample in samples], axis=0)
     stated = np.mean([sample.log_expected_count(torch.tensor([0, 5, 30])).exp().numpy() for sample in samples], axis=0)
-    np.testing.assert_allclose(found, stated, atol=0.04)
+    np.testing.assert_allclose(actual, stated, atol=0.04)
 
 
 def test_with_every_word_drawn_the_sampled_loss_is_the_full_one():
@@ -84,14 +84,14 @@ def test_loss_and_gradients_are_those_of_ordinary_operations(monkeypatch, logits
     samples, targets = draw(12, 30), torch.randint(30, (17,))
     assert len(samples.hits(targets)[0])
     states = torch.randn(17, 6, requires_grad=True)
-    wanted = [states, softmax.weight, softmax.bias]
+    leaves = [states, softmax.weight, softmax.bias]
     expected_loss = plain_sampled_loss(softmax, states, targets, samples)
-    expected = torch.autograd.grad(2.5 * expected_loss, wanted)
+    expected = torch.autograd.grad(2.5 * expected_loss, leaves)
     loss = softmax.sampled_loss(states, targets, samples)
-    found = torch.autograd.grad(2.5 * loss, wanted)
+    actual = torch.autograd.grad(2.5 * loss, leaves)
     torch.testing.assert_close(loss, expected_loss)
-    assert found[1].is_sparse == sparse
-    for one, other in zip(found, expected, strict=True):
+    assert actual[1].is_sparse == sparse
+    for one, other in zip(actual, expected, strict=True):
         torch.testing.assert_close(one.to_dense(), other)
 
 

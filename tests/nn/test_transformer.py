@@ -69,8 +69,8 @@ def test_a_stack_matches_numpy_for_rows_of_any_length():
         stream = list(inputs[row, :length].numpy())
         for layer, output in zip(stack.layers, outputs, strict=True):
             stream = numpy_block(layer, stream, CONTEXT)
-            for found, expected in zip(output[row], stream, strict=False):
-                np.testing.assert_allclose(found, numpy_layer_norm(stack.norm, expected), atol=1e-10)
+            for actual, expected in zip(output[row], stream, strict=False):
+                np.testing.assert_allclose(actual, numpy_layer_norm(stack.norm, expected), atol=1e-10)
             assert not output[row, length:].any()
 
 

@@ -82,10 +82,10 @@ def flip(path, place):
 
 
 def elmo_train(capsys, *arguments):
-    """Run the command here; give its exit code and what it said, the notes of saved checkpoints left out."""
+    """Run the command here; give its exit code and what it messages, the notes of saved checkpoints left out."""
     code = main(["train", *map(str, arguments)])
-    said = capsys.readouterr().err.splitlines()
-    return code, [line for line in said if not line.startswith(("saved ", "Resuming "))]
+    messages = capsys.readouterr().err.splitlines()
+    return code, [line for line in messages if not line.startswith(("saved ", "Resuming "))]
 
 
 def as_options(changes):
@@ -93,9 +93,9 @@ def as_options(changes):
 
 
 def only_sentence(completed):
-    said = [line for line in completed.stderr.splitlines() if not line.startswith(("saved ", "Resuming "))]
-    assert completed.returncode == 2 and len(said) == 1, completed.stderr
-    return said[0]
+    messages = [line for line in completed.stderr.splitlines() if not line.startswith(("saved ", "Resuming "))]
+    assert completed.returncode == 2 and len(messages) == 1, completed.stderr
+    return messages[0]
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +213,8 @@ def test_a_shard_cut_off_while_a_run_reads_it_ends_the_run(corpus_folder, tmp_pa
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     os.truncate(corpus / "shards" / "00000.npy", 5000)
-    _, said = process.communicate(timeout=120)
-    completed = subprocess.CompletedProcess(process.args, process.returncode, stderr=said)
+    _, messages = process.communicate(timeout=120)
+    completed = subprocess.CompletedProcess(process.args, process.returncode, stderr=messages)
     assert "shards/00000.npy is truncated, or has word ids that are out of range" in only_sentence(completed)
     assert names(run)
     Elmo.from_pretrained(run)
@@ -235,9 +235,9 @@ def test_a_damaged_shard_is_reported_when_a_run_resumes(corpus_folder, whole, tm
     shard = corpus / "shards" / "00000.npy"
     good = shard.read_bytes()
     damage(shard)
-    code, said = elmo_train(capsys, "--resume", run)
-    assert code == 2 and len(said) == 1
-    assert f"shards/{shard.name} {expected}" in said[0] and "prepare the corpus again with --force" in said[0]
+    code, messages = elmo_train(capsys, "--resume", run)
+    assert code == 2 and len(messages) == 1
+    assert f"shards/{shard.name} {expected}" in messages[0] and "prepare the corpus again with --force" in messages[0]
     assert names(run) == ["update-00000010"]
     shard.write_bytes(good)
     assert elmo_train(capsys, "--resume", run) == (0, [])
@@ -255,9 +255,9 @@ def test_a_damaged_checkpoint_is_named(stopped_later, tmp_path, capsys, name, da
         flip(last / name, CHECKPOINT_FILES[name])
     else:
         (last / name).unlink()
-    code, said = elmo_train(capsys, "--resume", run)
-    assert code == 2 and len(said) == 1 and str(last) in said[0]
-    assert "so training cannot resume from there; delete that checkpoint to resume from the one before" in said[0]
+    code, messages = elmo_train(capsys, "--resume", run)
+    assert code == 2 and len(messages) == 1 and str(last) in messages[0]
+    assert "so training cannot resume from there; delete that checkpoint to resume from the one before" in messages[0]
 
 
 def test_the_checkpoint_before_a_damaged_one_resumes(stopped_later, whole, tmp_path, capsys):
@@ -279,9 +279,9 @@ def test_partial_checkpoints_of_killed_processes_are_removed(stopped, capsys):
 
 def test_a_run_is_trained_by_one_command_at_a_time(stopped, whole, capsys):
     with FileLock(stopped / LOCK):  # as another process holds it
-        code, said = elmo_train(capsys, "--resume", stopped)
+        code, messages = elmo_train(capsys, "--resume", stopped)
     assert code == 2
-    assert said[-1] == f"elmo: Another process is training in {stopped}; wait for it, or stop it first."
+    assert messages[-1] == f"elmo: Another process is training in {stopped}; wait for it, or stop it first."
     assert elmo_train(capsys, "--resume", stopped) == (0, [])
     assert losses(stopped) == whole
 
@@ -290,9 +290,9 @@ def test_a_loss_that_is_no_number_leaves_the_last_checkpoint(stopped, whole, cap
     record = (stopped / "run.json").read_text()
     assert record.count('"learning_rate": 0.2') == 1
     (stopped / "run.json").write_text(record.replace('"learning_rate": 0.2', '"learning_rate": 1e30'))
-    code, said = elmo_train(capsys, "--resume", stopped)
-    assert code == 2 and len(said) == 1
-    assert "is not a number at update 12; the last checkpoint is good" in said[0]
+    code, messages = elmo_train(capsys, "--resume", stopped)
+    assert code == 2 and len(messages) == 1
+    assert "is not a number at update 12; the last checkpoint is good" in messages[0]
     assert names(stopped) == ["update-00000010"]
     (stopped / "run.json").write_text(record)
     assert elmo_train(capsys, "--resume", stopped) == (0, [])

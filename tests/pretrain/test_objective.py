@@ -46,9 +46,9 @@ def make_windows(rows):
         place = 0
         for words in sentences:
             span = slice(place, place + len(words) + 1)
-            for direction, (first, last, read) in enumerate(((BEGIN, END, words), (END, BEGIN, words.flip(0)))):
-                inputs[direction, span, row] = torch.cat([torch.tensor([first]), read])
-                targets[direction, span, row] = torch.cat([read, torch.tensor([last])])
+            for direction, (first, last, ordered) in enumerate(((BEGIN, END, words), (END, BEGIN, words.flip(0)))):
+                inputs[direction, span, row] = torch.cat([torch.tensor([first]), ordered])
+                targets[direction, span, row] = torch.cat([ordered, torch.tensor([last])])
             keep[place, row] = 0.0
             place += len(words) + 1
     for window in (slice(NUM_STEPS), slice(NUM_STEPS, None)):

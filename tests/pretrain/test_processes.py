@@ -91,10 +91,10 @@ def test_two_processes_give_the_losses_of_one(corpus_folder, tmp_path):
     assert out.count("is done") == 1
     one, two = train_lines(tmp_path / "one"), train_lines(tmp_path / "two")
     assert len(one) == len(two) == 20
-    for expected, found in zip(one, two, strict=True):
-        assert found["num_words"] == expected["num_words"]
+    for expected, actual in zip(one, two, strict=True):
+        assert actual["num_words"] == expected["num_words"]
         for name in ("left_to_right_sampled_loss", "right_to_left_sampled_loss"):
-            assert found[name] == pytest.approx(expected[name], abs=1e-5)
+            assert actual[name] == pytest.approx(expected[name], abs=1e-5)
 
 
 def test_a_mistake_is_one_line(tmp_path, corpus_folder):

@@ -34,16 +34,16 @@ def test_left_to_right_predicts_the_next_word_and_right_to_left_the_previous_one
     stream = make(corpus, num_steps=400)
     batch = next(stream)
     vocabulary = np.array(corpus.vocabulary)
-    ahead, wanted = spell(corpus, batch, 0)[:, 0], vocabulary[batch.targets[0].numpy()][:, 0]
-    text = " ".join(ahead)
+    left_to_right, left_to_right_targets = spell(corpus, batch, 0)[:, 0], vocabulary[batch.targets[0].numpy()][:, 0]
+    text = " ".join(left_to_right)
     sentences = [part.split() for part in text.split("<S>") if part.strip()]
     for words in sentences[:-1]:
         assert words[0] == "the" and words[-1] == "."
-    assert list(wanted[:-1]) == [word if word != "<S>" else "</S>" for word in ahead[1:]]
-    back, wanted_back = spell(corpus, batch, 1)[:, 0], vocabulary[batch.targets[1].numpy()][:, 0]
-    reversed_sentences = [part.split() for part in " ".join(back).split("</S>") if part.strip()]
+    assert list(left_to_right_targets[:-1]) == [word if word != "<S>" else "</S>" for word in left_to_right[1:]]
+    right_to_left, right_to_left_targets = spell(corpus, batch, 1)[:, 0], vocabulary[batch.targets[1].numpy()][:, 0]
+    reversed_sentences = [part.split() for part in " ".join(right_to_left).split("</S>") if part.strip()]
     assert reversed_sentences[:-1] == [words[::-1] for words in sentences[:-1]]
-    assert list(wanted_back[:-1]) == [word if word != "</S>" else "<S>" for word in back[1:]]
+    assert list(right_to_left_targets[:-1]) == [word if word != "</S>" else "<S>" for word in right_to_left[1:]]
 
 
 def test_rows_are_reset_at_sentence_starts_if_requested(corpus):
@@ -65,8 +65,8 @@ def test_a_stream_goes_on_from_the_position_of_any_batch(corpus):
     batches = list(itertools.islice(stream, 60))
     resumed = make(corpus, position=batches[29].position)
     for expected in batches[30:]:
-        found = next(resumed)
-        assert torch.equal(found.targets, expected.targets) and found.position == expected.position
+        actual = next(resumed)
+        assert torch.equal(actual.targets, expected.targets) and actual.position == expected.position
 
 
 def test_rows_do_not_depend_on_the_number_of_processes(corpus):

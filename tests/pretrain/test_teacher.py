@@ -80,8 +80,8 @@ def test_an_encoder_with_a_decoder_teaches_by_its_encoder(tmp_path, teacher):
         vocab_size=30, d_model=8, d_kv=4, d_ff=8, num_layers=1, num_heads=2, decoder_start_token_id=0
     )
     transformers.T5Model(config).save_pretrained(folder)
-    found = Teacher(str(folder))
-    assert found.encode(SENTENCES).words.shape == (11, 8)
+    encoder = Teacher(str(folder))
+    assert encoder.encode(SENTENCES).words.shape == (11, 8)
 
 
 def test_unsuitable_teachers_are_rejected(tmp_path):
@@ -131,10 +131,10 @@ def test_words_that_a_corpus_cannot_separate_are_separated_by_a_teacher(teacher)
     joined = join_static_vectors(static_vectors(words, vectors), teacher)
     assert joined.vectors.shape == (6, 6) and joined.words == tuple(words)
     np.testing.assert_allclose(np.linalg.norm(joined.vectors, axis=1), 1, rtol=1e-5)
-    taught = teacher.encode([[word] for word in words]).words.numpy()
-    taught -= taught.mean(axis=0)
-    taught /= np.linalg.norm(taught, axis=1, keepdims=True)
-    expected = np.concatenate([vectors, taught], axis=1)
+    teacher_vectors = teacher.encode([[word] for word in words]).words.numpy()
+    teacher_vectors -= teacher_vectors.mean(axis=0)
+    teacher_vectors /= np.linalg.norm(teacher_vectors, axis=1, keepdims=True)
+    expected = np.concatenate([vectors, teacher_vectors], axis=1)
     expected -= expected.mean(axis=0)  # of rank 5, so that six components hold all of it
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(joined.vectors @ joined.vectors.T, expected @ expected.T, atol=1e-5)

@@ -38,7 +38,9 @@ def test_two_hundred_updates_reach_the_loss_that_the_grammar_allows(
     assert 2.0 < last["perplexity"] < 2.9
     assert last["unknown_rate"] == 0
     model = Elmo.from_pretrained(tmp_path / "run")
-    offered = {found.word for found in model.substitutes("the [bank] sees the cat .", top_k=6, same_word=True)}
+    offered = {
+        substitute.word for substitute in model.substitutes("the [bank] sees the cat .", top_k=6, same_word=True)
+    }
     assert offered == {"bank", "river", "cat", "market", "king", "tree"}
     counts = dict(zip(model.vocabulary.words, model.checkpoint().word_counts, strict=True))
     text = make_text(0, 4000)
@@ -66,8 +68,8 @@ def test_every_way_to_train_lowers_the_loss(corpus_folder, tmp_path, tiny_settin
     train(tmp_path / "run", corpus_folder, settings)
     kind = "sampled" if settings.num_samples else "full"
     name = f"right_to_left_{kind}_loss"
-    found = [line[name] for line in read_metrics(tmp_path / "run") if line["kind"] == "train"]
-    assert np.mean(found[-10:]) < np.mean(found[:5]) - 0.3
+    values = [line[name] for line in read_metrics(tmp_path / "run") if line["kind"] == "train"]
+    assert np.mean(values[-10:]) < np.mean(values[:5]) - 0.3
     assert Elmo.from_pretrained(tmp_path / "run").embed("the bank").shape == (2, 16)
 
 
