@@ -11,11 +11,14 @@ from elmo.tasks.examples import Question, SentencePair, TaggedSentence, build_ex
 from elmo.tasks.readers.reader import Reader
 
 PAIR_SEPARATORS = ("\t", "|||")
-# The expected content of a line with two texts, and a sample line.
-_TEXT_PAIRS = {
-    "pairs": ("two sentences", "A man runs ||| Someone moves"),
-    "question_answering": ("a question and its passage", "Who came? ||| Ann came to Paris by train."),
-}
+# The expected content of a line, and a sample line; other families take any line.
+_EXPECTED = {
+    "pairs": ("two sentences separated by a tab or |||", "A man runs ||| Someone moves"),
+    "question_answering": (
+        "a question and its passage separated by a tab or |||", "Who came? ||| Ann came to Paris by train."
+    ),
+    "relations": ("a sentence with <e1>…</e1> and <e2>…</e2>", "the <e1>arm</e1> of a <e2>chair</e2>"),
+}  # fmt: skip
 
 
 class PlainTextReader(Reader):
@@ -23,7 +26,17 @@ class PlainTextReader(Reader):
 
     def __iter__(self) -> Iterator[Any]:
         for line in filter(None, map(str.strip, self.lines)):
-            item = self._read_text_pair(line, *_TEXT_PAIRS[self.family]) if self.family in _TEXT_PAIRS else line
+            item: str | list[str] = line
+            is_valid = self.family != "relations" or ("<e1>" in line and "<e2>" in line)
+            if self.family in ("pairs", "question_answering"):
+                item = _split_text_pair(line)
+                is_valid = len(item) == 2 and all(item)
+            if not is_valid:
+                description, sample = _EXPECTED[self.family]
+                raise self.lines.fail(
+                    f"{line!r:.60} is not {description}; write, for example, '{sample}', or specify the input "
+                    "format with --format."
+                )
             yield build_example(self.family, item, self.tokenizer, place=self.lines.place(), record=line)
 
     def write(self, predicted: Iterable[tuple[Any, Any]]) -> Iterator[str]:
@@ -35,15 +48,6 @@ class PlainTextReader(Reader):
             yield from ("\t".join(cells) + "\n" for cells in _prediction_rows(example, prediction))
             yield "\n" if isinstance(example, TaggedSentence) else ""
         yield "\n" * (self.lines.number - num_written)
-
-    def _read_text_pair(self, line: str, description: str, sample: str) -> list[str]:
-        texts = _split_text_pair(line)
-        if len(texts) != 2 or not all(texts):
-            raise self.lines.fail(
-                f"{line!r:.60} is not {description} separated by a tab or |||; write, for example, '{sample}', "
-                "or specify the input format with --format."
-            )
-        return texts
 
 
 def _prediction_rows(example: Any, prediction: Any) -> list[tuple[str, ...]]:
