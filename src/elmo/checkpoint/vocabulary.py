@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from elmo.checkpoint.checkpoint import Checkpoint, build_vocabulary
+from elmo.checkpoint.checkpoint import SOFTMAX_PREFIXES, Checkpoint, build_vocabulary
 from elmo.checkpoint.folder import derived_card
 from elmo.checkpoint.weights import list_some
 from elmo.errors import InputError
 from elmo.text.vocabulary import Vocabulary
 
-_SOFTMAXES = ("softmax", "right_to_left_softmax")
 _EMBEDDING = "tokens.words.weight"
 _COUNTED_WORDS = 10**9  # nominal size of the text that the new word counts refer to
 
@@ -39,8 +38,8 @@ def change_vocabulary(checkpoint: Checkpoint, words: Sequence[str]) -> Checkpoin
     if not ordinary.any():
         ordinary[:] = True
     weights = dict(checkpoint.weights)
-    for name in [f"{softmax}.{leaf}" for softmax in _SOFTMAXES for leaf in ("weight", "bias")]:
-        if name in weights:
+    for name in weights:
+        if name.startswith(SOFTMAX_PREFIXES):
             table = weights[name]
             weights[name] = table[rows]
             weights[name][is_new] = table[ordinary].mean(axis=0)
