@@ -36,7 +36,7 @@ def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machin
         )
         subfigures = figure.subfigures(len(results), 1, squeeze=False, height_ratios=heights)[:, 0]
         for subfigure, (size, measured) in zip(subfigures, results.items(), strict=True):
-            subfigure.suptitle(titles[size], fontweight="bold", fontsize=11)
+            subfigure.suptitle(titles[size], fontsize=11)
             names = sorted(measured.programs, key=lambda name: measured.rate(name, "bulk"))
             panels = subfigure.subplots(1, 2, sharey=True)
             for axes, (mode, (title, room)) in zip(panels, MODES.items(), strict=True):
@@ -57,18 +57,16 @@ def draw(path: Path, results: dict[str, Results], titles: dict[str, str], machin
                 axes.xaxis.set_major_formatter("{x:,.0f}")
                 axes.tick_params(axis="x", labelsize=8)
                 axes.tick_params(axis="y", length=0)
-            for label, name in zip(panels[0].get_yticklabels(), names, strict=True):
-                label.set_fontweight("bold" if _color(name) == OURS_COLOR else "normal")
 
 
 def _make_label(name: str, before: str | None) -> str:
-    """Return the label of a program: "elmo int8" becomes "this package, int8"."""
+    """Return the label of a program: "elmo int8" becomes "modern-elmo, int8"."""
     if name in PEERS:
         return PEERS[name]
     program, _, precision = name.rpartition(" ")
     if program in PEERS:
         return f"{PEERS[program]} {precision}"
-    return f"this package, {precision}" if program == "elmo" else f"this package at {before}, {precision}"
+    return f"modern-elmo, {precision}" if program == "elmo" else f"modern-elmo at {before}, {precision}"
 
 
 def _color(name: str) -> str:

@@ -9,6 +9,7 @@ en-small-training.png and learning-curve.png show a run and a comparison of an e
 
 import argparse
 import json
+import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -25,10 +26,10 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, help="folder of texts, for play.png")
     parser.add_argument("--output", type=Path, default=HERE, help="folder of the pictures")
     options = parser.parse_args()
-    model = Elmo.from_pretrained(options.model)
-    draw_senses(model, "en", "One word, two senses: “{word}” in {count} sentences, layer by layer", options.output)
     chinese = Elmo.from_pretrained("zh-small")
     draw_senses(chinese, "zh", "一词两义：{count} 个句子中的“{word}”，逐层比较", options.output, "-zh")
+    model = Elmo.from_pretrained(options.model)
+    draw_senses(model, "en", "One word, two senses: “{word}” in {count} sentences, layer by layer", options.output)
     layers = [0, "meaning" if model.context is not None else "top"]
     compared = analysis.compare_sentences(model, *SIMILAR, layers=layers)
     analysis.draw_similarity_map(compared, options.output / "similarity.png")
@@ -43,7 +44,8 @@ def main() -> None:
 
 
 def draw_senses(model: Elmo, language: str, title: str, folder: Path, suffix: str = "") -> None:
-    """Draw how the two senses of the first example of the page, "bank" or 苹果, fall apart."""
+    """Draw the two senses of the first example of the page, "bank" or 苹果, in each layer."""
+    os.environ["ELMO_LANG"] = language  # of the labels
     examples = json.loads((files("elmo.serve") / "page" / "examples.json").read_text(encoding="utf-8"))
     example = examples[language]["senses"][0]
     senses = analysis.map_senses(model, example["sentences"], num_senses=example["num_senses"])
