@@ -1,6 +1,6 @@
 """Run every command that a documentation page shows with its output, and update the outputs on the page.
 
-python benchmarks/analysis.py --model MODEL --data DATA --work FOLDER docs/analysis.md README.md README.zh-CN.md
+python benchmarks/analysis.py --model MODEL --data DATA --work FOLDER docs/analysis.md
 
 DATA contains corpus/ and tasks/. FOLDER keeps the index, so an interrupted run can be repeated; use one folder per
 model. Blocks of ```console that contain the word MODEL are run, each command once.

@@ -123,7 +123,8 @@ class CorpusIndex:
             raise
         except Exception as error:  # the type depends on the damage
             raise CheckpointError(
-                f"{self.folder / INDEX} is damaged ({first_line(error):.120}); delete it and build the index again."
+                f"{self.folder / INDEX} is damaged ({first_line(error):.120}); build it again with elmo neighbors "
+                f"--build {self.folder} --force."
             ) from error
 
     @cached_property
@@ -193,10 +194,11 @@ def build_index(
     """Build the index of a folder of vectors, or resume building it, and open it.
 
     If `files` are given, their vectors are written to the folder first, with embed_files and 8 bits per dimension;
-    `layers`, `reading` and `force` apply to them. `layers` is a number, "top", "average", "meaning" or "all"; the
-    default is meaning, or all for a model without a context layer. Every index contains layer 0, the words without
-    their sentences. `model_name` is recorded, so that a search can open the same model. While the index is built, the
-    vectors of one layer are in memory, with one byte per dimension.
+    `layers` and `reading` apply to them. `layers` is a number, "top", "average", "meaning" or "all"; the default is
+    meaning, or all for a model without a context layer. Every index contains layer 0, the words without their
+    sentences. `force` replaces an existing index and, with `files`, the vectors. `model_name` is recorded, so that a
+    search can open the same model. While the index is built, the vectors of one layer are in memory, with one byte per
+    dimension.
     """
     require_faiss()
     folder = Path(folder)
@@ -207,8 +209,8 @@ def build_index(
             column=reading.field, split_on_spaces=reading.split_on_spaces,
         )  # fmt: skip
         embed_files(model, files, folder, settings, force=force, show_progress_bar=show_progress_bar)
-    elif layers is not None or reading is not None or force:
-        raise InputError("layers, reading and force decide how files are embedded; name the files, or leave them out.")
+    elif layers is not None or reading is not None:
+        raise InputError("layers and reading decide how files are embedded; name the files, or leave them out.")
     vectors = open_folder(folder)
     keys = _list_layers(vectors, model)
     _check_model(vectors, model)
@@ -216,7 +218,7 @@ def build_index(
         "version": _VERSION, "vectors": identify(vectors.manifest), "model": _absolute(model_name), "layers": keys,
     }  # fmt: skip
     with VECTORS.locked(folder):
-        if read_json(folder / INDEX / _DESCRIPTION) != description:
+        if force or read_json(folder / INDEX / _DESCRIPTION) != description:
             remove(folder / INDEX)
             with (
                 progress_bar(unit="words indexed", num_bytes=None, shown=show_progress_bar) as advance,

@@ -1,5 +1,6 @@
 """A file of vectors for nearest-neighbor search: an inverted file index of faiss, memory-mapped."""
 
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -48,12 +49,13 @@ class VectorFile:
     """A file of write_vectors, memory-mapped."""
 
     def __init__(self, path: Path, num_vectors: int) -> None:
-        """Open the file; ValueError or another exception if it is damaged."""
+        """Open the file; ValueError if it is damaged."""
         faiss = require_faiss()
-        try:
-            index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-        except RuntimeError:  # Windows cannot map the lists
-            index = faiss.read_index(str(path))
+        index = None
+        for flags in (faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY, 0):  # Windows cannot map the lists
+            with contextlib.suppress(RuntimeError):
+                index = faiss.read_index(str(path), flags)
+                break
         # Otherwise faiss would read beyond the end of the file.
         if (
             not isinstance(index, faiss.IndexIVFScalarQuantizer)

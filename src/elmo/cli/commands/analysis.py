@@ -114,7 +114,7 @@ def neighbors(
         "--match", "Words to find: any, only the same word, or only other words.", "any"
     ),
     top_k: int = option("--top-k", "Number of neighbors per layer.", 10),
-    force: bool = option("--force", "With --build: replace the vectors of other files or settings.", False),
+    force: bool = option("--force", "With --build: build again; replace vectors of other files or settings.", False),
     as_json: options.AsJson = False,
     model: ModelOptions,
 ) -> None:
