@@ -9,10 +9,10 @@ from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import list_checkpoints
 from elmo.corpus.prepared import PreparedCorpus
 from elmo.inference.sentence import SentenceEncoder
+from elmo.pretrain.auxiliary import pack_rows
 from elmo.pretrain.distillation import SIMILAR_GROUPS, ContrastFinder, order_groups
 from elmo.pretrain.launch import resume_run, start_run
 from elmo.pretrain.metrics import read_metrics
-from elmo.pretrain.sentence_batch import pack_rows
 from elmo.pretrain.settings import read_settings
 from elmo.pretrain.teacher import Teacher
 from tests.pretrain.conftest import interrupt
@@ -110,7 +110,7 @@ def test_the_model_has_the_sentence_head_and_nothing_else_of_the_teacher(
 def test_the_trained_vectors_are_those_of_embed(corpus_folder, tmp_path, distilled_settings, changes):
     settings = distilled_settings(dropout=0.0, teacher={"sentences": 1.0}, **changes)
     run = start_run(tmp_path / "run", corpus_folder, settings)
-    distillation = run.distillation
+    distillation = run.auxiliary
     batch = distillation.draw(0)
     sentences = [run.corpus.words(distillation.cache.sentence(row)) for row in distillation.rows(0)]
     with torch.no_grad():
@@ -204,8 +204,8 @@ def test_a_run_does_not_resume_with_another_teacher(corpus_folder, tmp_path, dis
     settings = distilled_settings(max_updates=10, teacher={"model": str(folder)})
     train(tmp_path / "run", corpus_folder, settings)
     training = list_checkpoints(tmp_path / "run")[-1] / "training"
-    state = torch.load(training / "distillation.pt")
-    torch.save({name: tensor[:5] for name, tensor in state.items()}, training / "distillation.pt")
+    state = torch.load(training / "auxiliary.pt")
+    torch.save({name: tensor[:5] for name, tensor in state.items()}, training / "auxiliary.pt")
     with pytest.raises(CheckpointError, match="cannot be used .*so training cannot resume from there"):
         resume_run(tmp_path / "run")
 

@@ -23,7 +23,7 @@ from elmo.pretrain.loop import TrainState
 from elmo.pretrain.stream import Position
 
 TRAINING = "training"
-OPTIMIZER_FILE, DISTILLATION_FILE, PROGRESS_FILE = "optimizer.pt", "distillation.pt", "progress.json"
+OPTIMIZER_FILE, AUXILIARY_FILE, PROGRESS_FILE = "optimizer.pt", "auxiliary.pt", "progress.json"
 
 
 def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
@@ -51,8 +51,8 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
 def _write_training(folder: Path, state: TrainState, rows: list[Any]) -> None:
     folder.mkdir()
     _dump(state.optimizer.state_dict(), folder / OPTIMIZER_FILE)
-    if state.objective.distillation is not None:
-        _dump(state.objective.distillation.state_dict(), folder / DISTILLATION_FILE)
+    if weights := state.objective.auxiliary.state_dict():
+        _dump(weights, folder / AUXILIARY_FILE)
     for rank, state_of_rows in enumerate(rows):
         _dump(state_of_rows, folder / f"rows-{rank}.pt")
     progress = {"num_updates": state.num_updates, "num_words": state.num_words, "num_processes": len(rows)}
@@ -86,8 +86,8 @@ def load_checkpoint(state: TrainState, folder: Path) -> None:
         state.position = Position(block, offset)
         tensors = zip(*(rows["bilm_state"] for rows in saved), strict=True)
         state.bilm_state = state.bilm_state.map(lambda old: torch.cat(next(tensors), dim=1)[:, here].to(old.device))
-        if state.objective.distillation is not None:
-            state.objective.distillation.load_state_dict(_load(training / DISTILLATION_FILE))
+        if state.objective.auxiliary.state_dict():
+            state.objective.auxiliary.load_state_dict(_load(training / AUXILIARY_FILE))
         # The learning rate and other options come from the settings, not from the file.
         options = state.optimizer.state_dict()
         state.optimizer.load_state_dict({**options, "state": _load(training / OPTIMIZER_FILE)["state"]})

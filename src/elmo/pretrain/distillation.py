@@ -23,8 +23,8 @@ from elmo.errors import ConfigError
 from elmo.inference.context import StaticTable as ContextTable
 from elmo.model import Elmo
 from elmo.nn.sentence_head import SentenceHead
+from elmo.pretrain.auxiliary import AuxiliaryObjective, SentenceBatch, TeacherTargets, pack_sentences
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.sentence_batch import SentenceBatch, TeacherTargets, pack_sentences
 from elmo.pretrain.settings import TeacherSettings
 from elmo.pretrain.stream import Ids, TokenReader, to_device
 from elmo.pretrain.teacher import GROUP, Teacher, build_cache
@@ -37,7 +37,7 @@ FITTED_BATCHES = 48  # batches of the regression that initializes the linear map
 _RIDGE = 1e-3  # of the mean square of the features
 
 
-class Distillation(nn.Module):
+class Distillation(AuxiliaryObjective):
     """Learns the vectors of a teacher: of words, of sentences, or both, from one forward pass.
 
     A batch has groups of neighboring sentences with the teacher's vectors, in a new order for each epoch. `metrics` are
@@ -180,7 +180,7 @@ class Distillation(nn.Module):
             cosines = [objective(layers, to_device(targets, device))[1] for objective in self._objectives]
         return {name: float(values.mean()) for name, values in zip(self.metrics, cosines, strict=True)}
 
-    def add_head(self, checkpoint: Checkpoint) -> Checkpoint:
+    def add_to(self, checkpoint: Checkpoint) -> Checkpoint:
         """Return the model with the sentence head, if one is trained, and the context layer whose vectors it uses."""
         if not self._settings.sentences:
             return checkpoint

@@ -1,7 +1,7 @@
 """One update of the weights: the loss of a window, its gradients, and the step of the optimizer.
 
-The loss is that of predicting the next word and the previous one, plus that of distillation. The learning rate and all
-random numbers depend only on the seed and the number of the update, so resuming is exact.
+The loss is that of predicting the next word and the previous one, plus that of the auxiliary objective.
+The learning rate and all random numbers depend only on the seed and the number of the update, so resuming is exact.
 """
 
 import math
@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from elmo.errors import ElmoError
 from elmo.nn.bilm import BiLM, BiLMState
 from elmo.nn.softmax import NegativeSamples
-from elmo.pretrain.distillation import Distillation
+from elmo.pretrain.auxiliary import AuxiliaryObjective, SentenceBatch
 from elmo.pretrain.distributed import Processes
-from elmo.pretrain.sentence_batch import SentenceBatch
 from elmo.pretrain.settings import OptimizerSettings, TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, to_device
 
@@ -27,17 +26,17 @@ FINAL_RATE_SHARE = 0.1  # of the learning rate, after cosine decay
 
 @dataclass(frozen=True)
 class WindowLoss:
-    """The losses of a window and of its distillation batch."""
+    """The losses of a window and of the batch of sentences that goes with it."""
 
     left_to_right: Tensor  # of the language model, summed over the predictions
     right_to_left: Tensor
-    distillation: Tensor  # weighted
-    metrics: Tensor  # (M, 2): sum and number of the values of each metric of distillation
+    auxiliary: Tensor  # weighted
+    metrics: Tensor  # (M, 2): sum and number of the values of each metric of the auxiliary objective
     state: BiLMState  # after the window
 
 
 class Objective(nn.Module):
-    """The biLM with its training loss, and distillation; dropout is only applied while training."""
+    """The biLM with its training loss, and the auxiliary objective; dropout is only applied while training."""
 
     def __init__(
         self,
@@ -45,11 +44,11 @@ class Objective(nn.Module):
         *,
         dropout: float,
         product_dtype: torch.dtype = torch.float32,
-        distillation: Distillation | None = None,
+        auxiliary: AuxiliaryObjective | None = None,
     ) -> None:
         """`product_dtype` is that of matrix multiplications."""
         super().__init__()
-        self.bilm, self.distillation = bilm, distillation
+        self.bilm, self.auxiliary = bilm, auxiliary or AuxiliaryObjective()
         self.dropout, self.product_dtype = dropout, product_dtype
 
     def forward(
@@ -61,17 +60,17 @@ class Objective(nn.Module):
     ) -> WindowLoss:
         """Return the losses of a window, against sampled words or, without samples, the whole vocabulary.
 
-        `sentences` is a distillation batch.
+        `sentences` is a batch of the auxiliary objective.
         """
         sides, end = self._run(batch, state)
-        distillation, metrics = batch.keep.new_zeros(()), batch.keep.new_zeros(0, 2)
-        if self.distillation is not None and sentences is not None:
-            distillation, metrics = self.distillation(self.encode_sentences(sentences), sentences.targets)
+        auxiliary, metrics = batch.keep.new_zeros(()), batch.keep.new_zeros(0, 2)
+        if sentences is not None:
+            auxiliary, metrics = self.auxiliary(self.encode_sentences(sentences), sentences.targets)
         left_to_right, right_to_left = (
             self._predict(direction, sides[direction][-1].flatten(0, 1), batch.targets[direction].flatten(), samples)
             for direction in range(2)
         )
-        return WindowLoss(left_to_right, right_to_left, distillation, metrics, end)
+        return WindowLoss(left_to_right, right_to_left, auxiliary, metrics, end)
 
     def encode_sentences(self, batch: SentenceBatch) -> Tensor:
         """Return the layers of the words of whole sentences, (L+1, N, 2D)."""
@@ -134,7 +133,7 @@ class StepReport:
     gradient_norm: float
     learning_rate: float
     num_words: int
-    distillation: Mapping[str, float]  # its metrics
+    auxiliary: Mapping[str, float]  # metrics of the auxiliary objective
 
     def describe(self, *, sampled: bool) -> dict[str, float]:
         """Return the values for the metrics; a sampled loss is not comparable with one of the full softmax."""
@@ -145,7 +144,7 @@ class StepReport:
             "gradient_norm": self.gradient_norm,
             "learning_rate": self.learning_rate,
             "num_words": self.num_words,
-            **self.distillation,
+            **self.auxiliary,
         }
 
 
@@ -171,7 +170,7 @@ def train_step(
         generator = torch.Generator().manual_seed(_mix_seed(settings.seed, update, 0))
         samples = NegativeSamples(settings.num_samples, num_words, generator).to(processes.device)
     result: WindowLoss = state.objective(batch, state.bilm_state, samples, sentences)
-    loss = (result.left_to_right + result.right_to_left) / batch.targets.numel() + result.distillation
+    loss = (result.left_to_right + result.right_to_left) / batch.targets.numel() + result.auxiliary
     (loss * settings.num_steps).backward()  # type: ignore[no-untyped-call]
     state.bilm_state, state.position = result.state, batch.position
     losses = torch.stack([result.left_to_right, result.right_to_left]).detach()
@@ -189,8 +188,8 @@ def train_step(
     words_per_update = settings.num_rows * settings.num_steps
     state.num_updates += 1
     state.num_words += words_per_update
-    names = () if state.objective.distillation is None else state.objective.distillation.metrics
-    metrics = zip(names, sums[2:].view(-1, 2).tolist(), strict=False)  # none in updates without distillation
+    # Updates without a batch of sentences have no metrics.
+    metrics = zip(state.objective.auxiliary.metrics, sums[2:].view(-1, 2).tolist(), strict=False)
     return StepReport(
         update=state.num_updates,
         left_to_right_loss=left_to_right / words_per_update,
@@ -198,7 +197,7 @@ def train_step(
         gradient_norm=norm,
         learning_rate=state.optimizer.param_groups[0]["lr"],
         num_words=state.num_words,
-        distillation={name: total / count for name, (total, count) in metrics},
+        auxiliary={name: total / count for name, (total, count) in metrics},
     )
 
 

@@ -75,7 +75,7 @@ class TrainingReport:
         """Show the losses of an update, the rate and the remaining time."""
         loss = self._smooth(self._loss_name, (report.left_to_right_loss + report.right_to_left_loss) / 2)
         parts = [f"update {report.update:,} of {self._run.num_updates:,}", f"{self._loss_name} {loss:.3f}"]
-        for name, value in report.distillation.items():
+        for name, value in report.auxiliary.items():
             parts.append(f"{name.replace('_', ' ')} {self._smooth(name, value):.3f}")
         seconds = max(1e-9, time.monotonic() - self._started)
         parts.append(f"{(report.num_words - self._start_words) / seconds:,.0f} words/s")
@@ -85,7 +85,7 @@ class TrainingReport:
         self._bar.show(report.update, ", ".join(parts))
 
     def on_validation(self, update: int, values: Mapping[str, float]) -> None:
-        """Print the perplexity on the validation text, and the metrics of distillation."""
+        """Print the perplexity on the validation text, and the metrics of the auxiliary objective."""
         self._bar.say(
             f"update {update:,}: validation perplexity (full softmax) {values['perplexity']:.2f} "
             f"(left to right {values['left_to_right_perplexity']:.2f}, right to left "

@@ -3,10 +3,9 @@
 launch.py opens runs; loop.py makes one update; checkpoints.py saves and loads the state of training.
 """
 
-import itertools
 import math
 import shutil
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
@@ -23,12 +22,12 @@ from elmo.inference.scoring import evaluate_text
 from elmo.model import Elmo
 from elmo.nn.bilm import BiLM
 from elmo.nn.build import build_bilm, to_tensors, weights_of
+from elmo.pretrain.auxiliary import AuxiliaryObjective, SentenceBatch
 from elmo.pretrain.checkpoints import load_checkpoint, save_checkpoint
 from elmo.pretrain.distillation import Distillation
 from elmo.pretrain.distributed import Processes
 from elmo.pretrain.loop import Objective, StepReport, TrainState, build_optimizer, train_step
 from elmo.pretrain.metrics import TrainingReport, append_metrics, drop_metrics
-from elmo.pretrain.sentence_batch import SentenceBatch
 from elmo.pretrain.settings import TrainSettings
 from elmo.pretrain.stream import LMBatch, Position, TokenReader, read_ahead, read_windows
 from elmo.text.vocabulary import Vocabulary
@@ -64,18 +63,18 @@ class Run:
         self.num_updates = min(num_updates, settings.max_updates or num_updates)
         self._word_counts = _count_vocabulary(corpus)
         self.perplexity: float | None = None  # at the last validation, in this process
-        self.distillation: Distillation | None = None
+        self.auxiliary: AuxiliaryObjective = AuxiliaryObjective()
         torch.manual_seed(settings.seed)
         if settings.teacher is not None:
-            self.distillation = Distillation(
+            self.auxiliary = Distillation(
                 settings.teacher, corpus, self.config, processes, start_from,
                 folder=folder, num_updates=self.num_updates, seed=settings.seed,
             ).to(processes.device)  # fmt: skip
         self.state = self._make_state(start_from)
         if checkpoints := list_checkpoints(folder):
             load_checkpoint(self.state, checkpoints[-1])
-        elif self.distillation is not None:
-            self.distillation.initialize(self.state.objective.encode_sentences)
+        else:
+            self.auxiliary.initialize(self.state.objective.encode_sentences)
 
     def _make_state(self, start_from: Checkpoint | None) -> TrainState:
         settings, processes = self.settings, self._processes
@@ -93,7 +92,7 @@ class Run:
             bilm,
             dropout=settings.dropout,
             product_dtype=getattr(torch, settings.precision),
-            distillation=self.distillation,
+            auxiliary=self.auxiliary,
         )
         rows = processes.share(settings.num_rows)
         return TrainState(
@@ -117,7 +116,7 @@ class Run:
             origin={"format": "trained", "source": self.folder.name},
             word_counts=self._word_counts,
         )
-        return checkpoint if self.distillation is None else self.distillation.add_head(checkpoint)
+        return self.auxiliary.add_to(checkpoint)
 
     def train(self, report: TrainingReport | None = None, *, should_stop: Callable[[], bool] = lambda: False) -> bool:
         """Train to the end of the run; return whether it was reached.
@@ -144,7 +143,7 @@ class Run:
         return True
 
     def _read_batches(self) -> Generator[tuple[LMBatch, SentenceBatch | None], None, None]:
-        """Yield the next windows of this process, each with its distillation batch."""
+        """Yield the next windows of this process, each with its batch of sentences."""
         settings = self.settings
         windows = read_windows(
             TokenReader(self.corpus, self.config),
@@ -154,10 +153,8 @@ class Run:
             reset_at_sentences=settings.reset_state == "sentence",
             position=self.state.position,
         )
-        sentences: Iterator[SentenceBatch | None] = itertools.repeat(None)
-        if self.distillation is not None:
-            sentences = self.distillation.batches(num_updates=self.state.num_updates)
-        return read_ahead(zip(windows, sentences, strict=True))
+        sentences = self.auxiliary.batches(num_updates=self.state.num_updates)
+        return read_ahead(zip(windows, sentences, strict=False))
 
     def _after(self, step: StepReport) -> None:
         """Write metrics, validate and save after an update, where the settings say so."""
@@ -183,7 +180,7 @@ class Run:
         model = Elmo(checkpoint, device=str(self._processes.device), state="carry" if carries_state else "zero")
         evaluation = evaluate_text(model, self._validation)
         values = {name: getattr(evaluation, name) for name in METRICS}
-        return values | (self.distillation.validate(checkpoint, self._validation) if self.distillation else {})
+        return values | self.auxiliary.validate(checkpoint, self._validation)
 
     def _save(self) -> None:
         folder = save_checkpoint(self.folder, self.state, self.checkpoint())

@@ -1,12 +1,14 @@
-"""Batches of whole sentences with the vectors of a teacher, for distillation."""
+"""What a run learns besides the language model, from batches of whole sentences: the interface, and the batches."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.corpus.prepared import BOS_ID
 from elmo.pretrain.stream import Ids, TokenReader
 
@@ -33,6 +35,37 @@ class SentenceBatch:
     keep: Tensor  # (T, B): 0 where a sentence starts
     word_positions: Tensor  # (2, N): of the words in T·B, sentence by sentence
     targets: TeacherTargets
+
+
+class AuxiliaryObjective(nn.Module):
+    """An objective besides the language model. This one learns nothing; a run with a teacher has Distillation.
+
+    Its weights are trained, saved and resumed with those of the run.
+    """
+
+    metrics: tuple[str, ...] = ()  # the names of what forward and validate measure
+
+    def batches(self, *, num_updates: int) -> Iterator[SentenceBatch | None]:
+        """Yield the batch of each update after the first `num_updates`; None if the update has none."""
+        return itertools.repeat(None)
+
+    def initialize(self, encode: Callable[[SentenceBatch], Tensor]) -> None:
+        """Initialize the weights of a new run; `encode` returns the layers of a batch, as `forward` takes them."""
+
+    def forward(self, layers: Tensor, targets: TeacherTargets) -> tuple[Tensor, Tensor]:
+        """Return the weighted loss of a batch, and the sum and the number of the values of each metric (M, 2).
+
+        `layers` (L+1, N, 2D) are those of the words of the batch.
+        """
+        return layers.new_zeros(()), layers.new_zeros(0, 2)
+
+    def validate(self, checkpoint: Checkpoint, sentences: Sequence[Sequence[str]]) -> dict[str, float]:
+        """Return the metrics of a model on tokenized sentences."""
+        return {}
+
+    def add_to(self, checkpoint: Checkpoint) -> Checkpoint:
+        """Return the model with the trained parts that it keeps."""
+        return checkpoint
 
 
 def pack_sentences(tokens: TokenReader, sentences: Sequence[Ids], targets: TeacherTargets) -> SentenceBatch:
