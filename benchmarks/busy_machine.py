@@ -55,7 +55,7 @@ def main() -> None:
                 process.start()
             output, cache = str(folder / f"{state}-task"), str(folder / f"{state}-cache")
             train = ["task", "train", "ner", "--train", str(folder / "train.conll"), "--epochs", str(options.epochs)]
-            embed = ["embed", str(folder / "text.txt"), "--output", str(folder / f"{state}.h5")]
+            embed = ["embed", str(folder / "text.txt"), "--output", str(folder / f"{state}.npz")]
             try:
                 results[state] = {
                     "task train": measure([*train, "--output", output, "--cache", cache]),

@@ -50,13 +50,23 @@ def assert_same(found, expected) -> None:
         np.testing.assert_allclose(one, other, atol=1e-6)
 
 
-@pytest.mark.parametrize("ending", [".h5", ".hdf5"])
-def test_hdf5_survives_any_text(run: Run, model_folder, odd_file, odd_words, tiny_model, tmp_path, ending):
-    output = tmp_path / f"vectors{ending}"
-    answer = run("embed", odd_file, "-m", model_folder, "-o", output)
+def test_npz_survives_any_text(run: Run, model_folder, odd_file, odd_words, tiny_model, tmp_path):
+    output = tmp_path / "vectors.npz"
+    answer = run("embed", odd_file, "--model", model_folder, "--output", output)
     assert (answer.code, answer.err) == (0, "")
     num_words = sum(map(len, odd_words))
     assert answer.out == f"Wrote {output} (sentences: {len(ODD_LINES)}, words: {num_words}).\n"
+    with np.load(output, allow_pickle=False) as file:
+        assert sorted(file.files) == sorted([*map(str, range(len(ODD_LINES))), "words"])
+        assert [json.loads(line) for line in file["words"].tobytes().splitlines()] == odd_words
+        assert_same([file[str(number)] for number in range(len(ODD_LINES))], tiny_model.embed(ODD_LINES))
+        assert file["1"].shape == (0, tiny_model.dim) and file["0"].dtype == np.float32
+
+
+@pytest.mark.parametrize("ending", [".h5", ".hdf5"])
+def test_hdf5_survives_any_text(run: Run, model_folder, odd_file, odd_words, tiny_model, tmp_path, ending):
+    output = tmp_path / f"vectors{ending}"
+    assert run("embed", odd_file, "-m", model_folder, "-o", output).code == 0
     with h5py.File(output) as file:
         assert sorted(file) == sorted([*map(str, range(len(ODD_LINES))), "rows"])
         assert [json.loads(line)["words"] for line in file["rows"].asstr()] == odd_words
@@ -86,9 +96,17 @@ def test_json_numbers_are_the_very_same_float32():
     assert (np.array(json.loads(vectors_to_json(numbers)), dtype=np.float32) == numbers).all()
 
 
-def test_npy_is_for_sentences(run: Run, model_folder, tmp_path):
-    message = run("embed", "--text", "I went", "-m", model_folder, "-o", tmp_path / "vectors.npy").message()
-    assert message.startswith("An .npy file holds one vector per sentence, as elmo encode writes; use .h5 or .jsonl")
+def test_npy_accepts_one_sentence(run: Run, model_folder, tiny_model, tmp_path):
+    output = tmp_path / "vectors.NPY"
+    assert run("embed", "--text", "I went", "-m", model_folder, "-o", output).code == 0
+    np.testing.assert_allclose(np.load(output), tiny_model.embed("I went"), atol=1e-6)
+
+
+@pytest.mark.parametrize("content", [b"", b"a\nb\n"])
+def test_npy_refuses_any_other_number_of_sentences(run: Run, tmp_path, content):
+    output = tmp_path / "vectors.npy"
+    message = run("embed", "-", "-o", output, stdin=content).message()
+    assert message.startswith("An .npy file holds the words of exactly one sentence; write .npz, .h5 or .jsonl")
     assert not list(tmp_path.iterdir())
 
 
@@ -138,12 +156,14 @@ def test_carried_state_reads_on_from_sentence_to_sentence(run: Run, model_folder
     assert not np.allclose(expected[0], expected[1])
 
 
-@pytest.mark.parametrize("ending", [".h5", ".jsonl"])
+@pytest.mark.parametrize("ending", [".npz", ".h5", ".jsonl"])
 def test_no_sentences_are_a_file_of_none(run: Run, model_folder, tmp_path, ending):
     output = tmp_path / f"vectors{ending}"
     answer = run("embed", "-", "-m", model_folder, "-o", output)
     assert answer.out == f"Wrote {output} (sentences: 0, words: 0).\n"
-    if ending == ".h5":
+    if ending == ".npz":
+        assert np.load(output)["words"].shape == (0,)
+    elif ending == ".h5":
         assert h5py.File(output)["rows"].shape == (0,)
     else:
         assert output.read_bytes() == b""
@@ -159,9 +179,9 @@ def test_many_sentences_pass_the_read_ahead_and_the_hdf5_blocks(run: Run, model_
 
 
 def test_the_same_vectors_give_the_same_file(run: Run, model_folder, tmp_path):
-    for name in ("one.h5", "two.h5"):
+    for name in ("one.npz", "two.npz"):
         run("embed", "--text", "I went", "-m", model_folder, "-o", tmp_path / name)
-    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "two.h5").read_bytes()
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
 
 
 def test_an_existing_file_is_replaced_behind_its_link(run: Run, model_folder, tmp_path):

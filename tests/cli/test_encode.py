@@ -12,7 +12,11 @@ CONTENT = "\n".join(SENTENCES).encode()
 
 
 def read_vectors(path) -> np.ndarray:
-    if path.suffix.lower() == ".npy":
+    if path.suffix == ".npz":
+        with np.load(path, allow_pickle=False) as file:
+            assert file.files == ["vectors"]
+            return file["vectors"]
+    if path.suffix == ".npy":
         return np.load(path, allow_pickle=False)
     if path.suffix == ".jsonl":
         lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
@@ -22,7 +26,7 @@ def read_vectors(path) -> np.ndarray:
         return np.stack([file[str(number)][...] for number in range(len(file["rows"]))])
 
 
-@pytest.mark.parametrize("ending", [".npy", ".NPY", ".jsonl", ".h5", ".hdf5"])
+@pytest.mark.parametrize("ending", [".npy", ".npz", ".jsonl", ".h5", ".hdf5"])
 def test_each_format_has_one_row_per_sentence(run: Run, model_folder, tiny_model, tmp_path, ending):
     output = tmp_path / f"vectors{ending}"
     answer = run("encode", "-", "-m", model_folder, "-o", output, stdin=CONTENT)
@@ -44,9 +48,10 @@ def test_options_reach_the_model(run: Run, model_folder, tiny_model, tmp_path, p
     np.testing.assert_allclose(read_vectors(output), expected, atol=1e-6)
 
 
+@pytest.mark.parametrize("ending", [".npy", ".npz"])
 @pytest.mark.parametrize(("layers", "shape"), [("average", (0, 12)), ("concat", (0, 36)), ("all", (0, 3, 12))])
-def test_no_sentences_keep_the_shape_of_vectors(run: Run, model_folder, tmp_path, layers, shape):
-    output = tmp_path / "vectors.npy"
+def test_no_sentences_keep_the_shape_of_vectors(run: Run, model_folder, tmp_path, ending, layers, shape):
+    output = tmp_path / f"vectors{ending}"
     assert run("encode", "-", "-m", model_folder, "-o", output, "--layers", layers).code == 0
     assert read_vectors(output).shape == shape
 
@@ -67,7 +72,7 @@ def test_carried_state_reads_on_from_sentence_to_sentence(run: Run, model_folder
 
 
 def test_rows_keep_their_place_past_the_read_ahead(run: Run, model_folder, tiny_model, tmp_path):
-    output = tmp_path / "vectors.npy"
+    output = tmp_path / "vectors.npz"
     sentences = [str(number) for number in range(2100)]
     run("encode", "-", "-m", model_folder, "-o", output, stdin="\n".join(sentences).encode())
     vectors = read_vectors(output)

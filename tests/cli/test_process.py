@@ -53,7 +53,7 @@ def test_a_mistake_is_one_line_and_code_2(tmp_path):
 
 @pytest.mark.needs("SIGKILL")
 def test_ctrl_c_leaves_no_file(model_folder, tmp_path):
-    output = tmp_path / "vectors.h5"
+    output = tmp_path / "vectors.npz"
     process = subprocess.Popen(
         [*COMMAND, "embed", "-", "-m", model_folder, "-o", output],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -63,7 +63,7 @@ def test_ctrl_c_leaves_no_file(model_folder, tmp_path):
     process.stdin.write(b"I went to the bank\n" * 3000)
     process.stdin.flush()
     deadline = time.monotonic() + 60
-    while not any(path.stat().st_size for path in tmp_path.rglob("*.h5")):
+    while not any(path.stat().st_size for path in tmp_path.rglob("*.npz")):
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)

@@ -58,7 +58,7 @@ def test_help_names_every_format(run: Run):
     assert all(ending in text for ending in FILE_ENDINGS)
 
 
-@pytest.mark.parametrize("ending", [".jsonl", ".h5"])
+@pytest.mark.parametrize("ending", [".npz", ".jsonl", ".h5"])
 @pytest.mark.parametrize("command", ["embed", "encode"])
 @pytest.mark.parametrize("limit_bytes", [100, 20_000])
 @pytest.mark.needs("resource")
@@ -76,10 +76,8 @@ def test_a_full_disk_is_one_line_and_leaves_no_file(run: Run, model_folder, tmp_
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("command", "ending"),
-    [*(("encode", ending) for ending in FILE_ENDINGS), *(("embed", ending) for ending in FILE_ENDINGS[1:])],
-)
+@pytest.mark.parametrize("ending", FILE_ENDINGS)
+@pytest.mark.parametrize("command", ["embed", "encode"])
 @pytest.mark.parametrize(
     ("failure", "code", "line"),
     [
@@ -98,13 +96,14 @@ def test_a_failure_leaves_the_old_file_alone(
     def fail_the_second_time(self, *arguments, **options):
         nonlocal num_calls
         num_calls += 1
-        if num_calls == 2:
+        if num_calls == 2 or ending == ".npy":
             make_error, *values = failure
             raise make_error(*values)  # a new one: its traceback keeps the open files of this test
         return embed(self, *arguments, **options)
 
     monkeypatch.setattr(RowEmbedder, "_embed", fail_the_second_time)
-    answer = run(command, "-", "-m", model_folder, "-o", output, "--state", "carry", stdin=b"one\ntwo")
+    sentences = b"one" if ending == ".npy" else b"one\ntwo"
+    answer = run(command, "-", "-m", model_folder, "-o", output, "--state", "carry", stdin=sentences)
     assert (answer.code, answer.err) == (code, line)
     assert [entry.name for entry in tmp_path.iterdir()] == [output.name]
     assert output.read_text() == "old"
@@ -121,5 +120,5 @@ def test_the_end_of_a_file_is_not_taken_for_ctrl_d(monkeypatch, model_folder):
 
 def test_no_bar_without_a_terminal(run: Run, model_folder, monkeypatch, tmp_path):
     monkeypatch.setattr(progress, "SECONDS_BEFORE_SHOWN", 0.0)
-    answer = run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.h5")
+    answer = run("embed", "--text", "I", "-m", model_folder, "-o", tmp_path / "vectors.npz")
     assert (answer.code, answer.err) == (0, "")

@@ -50,7 +50,7 @@ def test_standard_input_twice(run: Run):
 
 
 def test_bytes_that_are_not_utf8_are_named_by_file_and_line(run: Run, model_folder, tmp_path):
-    path, output = tmp_path / "latin.txt", tmp_path / "vectors.h5"
+    path, output = tmp_path / "latin.txt", tmp_path / "vectors.npz"
     path.write_bytes(b"fine\n\nna\xefve\n")
     assert (
         f"{path}, line 3, is not UTF-8 (byte 0xef at position 2)"
@@ -66,7 +66,7 @@ def test_an_argument_that_is_not_utf8(run: Run):
     assert message in run("embed", "--text", "na\udcefve").message()
 
 
-@pytest.mark.parametrize("name", ["vectors.txt", ".h5"])
+@pytest.mark.parametrize("name", ["vectors.txt", ".npz"])
 def test_an_output_of_no_known_format(run: Run, name):
     assert f"--output is {name!r}" in run("embed", "--text", "I", "-o", name).message()
 
@@ -80,13 +80,13 @@ def test_an_output_that_is_the_input(run: Run, tmp_path):
 
 
 def test_an_output_in_no_folder(run: Run, model_folder, tmp_path):
-    output = tmp_path / "missing" / "vectors.h5"
+    output = tmp_path / "missing" / "vectors.npz"
     message = f"The folder {output.parent} does not exist"
     assert message in run("embed", "--text", "I", "-m", model_folder, "-o", output).message()
 
 
 def test_an_output_that_is_no_plain_file(run: Run, model_folder, tmp_path):
-    output = tmp_path / "folder.h5"
+    output = tmp_path / "folder.npz"
     output.mkdir()
     message = f"{output} is not a regular file"
     assert message in run("embed", "--text", "I", "-m", model_folder, "-o", output).message()

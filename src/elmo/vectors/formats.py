@@ -2,10 +2,11 @@
 
 The parts of a folder give random access to rows. npy: memory-mapped files with all vectors and the offsets of each
 row, and a JSON Lines file with the other fields of the rows. parquet: one row per sentence, whose vectors are an Arrow
-list of fixed-size vectors. Single files can be .parquet, .h5, .jsonl and .npy.
+list of fixed-size vectors. Single files can be .parquet, .h5, .jsonl, .npz and .npy.
 """
 
 import json
+import zipfile
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
@@ -288,17 +289,57 @@ def _write_hdf5(path: Path, layout: Layout) -> Iterator[Add]:
 
 
 @contextmanager
+def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
+    """Write one array per row, named by its number, and `words`; or `vectors`, one row per sentence."""
+    sentences, words = list[Array](), list[str]()
+    with zipfile.ZipFile(path, "w") as archive:
+
+        def write(name: str, array: Array) -> None:
+            # A new ZipInfo has a fixed date, so the same vectors give the same file.
+            with archive.open(zipfile.ZipInfo(f"{name}.npy"), "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+
+        def add(block: Block) -> None:
+            for row, array in zip(block.rows, _list_vectors(block, layout), strict=True):
+                if layout.unit == "sentences":
+                    sentences.append(array)
+                else:
+                    write(str(len(words)), array)
+                    words.append(f"{to_json(row['words'])}\n")
+
+        yield add
+        if layout.unit == "sentences":
+            write("vectors", np.array(sentences, np.float32).reshape(-1, *layout.vector_shape))
+        else:  # NumPy's text arrays drop a final NUL and pad every word to the longest
+            write("words", np.frombuffer("".join(words).encode(), np.uint8))
+
+
+@contextmanager
 def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
-    if layout.unit != "sentences":
-        raise InputError(
-            "An .npy file holds one vector per sentence, as elmo encode writes; use .h5 or .jsonl for words."
-        )
-    with path.open("wb") as file, growing_npy(file, "<f4", layout.vector_shape) as add_rows:
-        yield lambda block: add_rows(np.stack(list(_list_vectors(block, layout))))
+    """Write the array of one sentence, or one row per sentence."""
+    num_rows = 0
+    refusal = "An .npy file holds the words of exactly one sentence; write .npz, .h5 or .jsonl for other texts."
+    with path.open("wb") as file:
+        if layout.unit == "sentences":
+            with growing_npy(file, "<f4", layout.vector_shape) as add_rows:
+                yield lambda block: add_rows(np.stack(list(_list_vectors(block, layout))))
+            return
+
+        def add(block: Block) -> None:
+            nonlocal num_rows
+            num_rows += len(block.rows)
+            if num_rows > 1:
+                raise InputError(refusal)
+            np.save(file, next(_list_vectors(block, layout)), allow_pickle=False)
+
+        yield add
+    if not num_rows:
+        raise InputError(refusal)
 
 
 FILE_WRITERS: dict[str, Writer] = {
     ".jsonl": _write_jsonl,
+    ".npz": _write_npz,
     ".npy": _write_one_npy,
     ".h5": _write_hdf5,
     ".hdf5": _write_hdf5,

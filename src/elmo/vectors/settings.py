@@ -10,7 +10,7 @@ Unit = Literal["words", "sentences", "spans"]
 FileFormat = Literal["npy", "parquet"]
 DType = Literal["float32", "float16", "int8"]
 
-FILE_ENDINGS = (".npy", ".jsonl", ".h5", ".hdf5", ".parquet")  # of a single file
+FILE_ENDINGS = (".npz", ".npy", ".jsonl", ".h5", ".hdf5", ".parquet")  # of a single file
 DEFAULT_PART_BYTES = 1 << 20
 
 

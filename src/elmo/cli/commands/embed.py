@@ -14,8 +14,8 @@ from elmo.files.sources import STDIN, InputFormat
 from elmo.vectors.settings import FILE_ENDINGS, Unit, VectorSettings
 
 _OUTPUT = (
-    "Folder or file to write. A name without an extension is a folder, for text of any size; the extension .jsonl, "
-    ".h5, .hdf5, .parquet or, for encode, .npy selects the format of a single file. If missing or -, JSON lines go to "
+    "Folder or file to write. A name without an extension is a folder, for text of any size; the extension .npz, "
+    ".npy, .jsonl, .h5, .hdf5 or .parquet selects the format of a single file. If missing or -, JSON lines go to "
     "standard output."
 )
 _SHOWN = {"language": "en", "column": "text, sentence, tokens or words", "id_column": "id"}
@@ -118,7 +118,7 @@ def embed(
     \b
     Examples:
       elmo embed "I went to the bank" --layers top
-      elmo embed sentences.txt --output vectors.h5
+      elmo embed sentences.txt --output vectors.npz
       elmo embed 'texts/*.txt.gz' --output vectors
     """
     unit: Unit = "spans" if "only_words" in settings or "spans" in settings else "words"
