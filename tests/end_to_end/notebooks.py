@@ -20,7 +20,8 @@ def execute(path: Path) -> Any:
     notebook = nbformat.read(path, as_version=4)
     client = nbclient.NotebookClient(notebook, timeout=1200, resources={"metadata": {"path": str(path.parent)}})
     # Networks this small are slower with a second thread, and on a busy machine far slower.
-    client.execute(env={**os.environ, "OMP_NUM_THREADS": "1"})
+    language = "zh" if path.stem == "chinese" else "en"  # of the labels of plots
+    client.execute(env={**os.environ, "OMP_NUM_THREADS": "1", "ELMO_LANG": language})
     return notebook
 
 

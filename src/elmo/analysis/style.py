@@ -79,7 +79,7 @@ def drawing(output: str | Path, size: tuple[float, float]) -> Iterator["Figure"]
         shown = " ".join(map(chr, sorted(codes)[:10])) + (" …" if len(codes) > 10 else "")
         logger.warning(
             "No font on this machine has the characters %s, so boxes are drawn instead; install a font that has "
-            "them (fonts-noto-cjk for Chinese).", shown,
+            "them (fonts-noto-cjk for Chinese) and delete the list of fonts in %s.", shown, matplotlib.get_cachedir(),
         )  # fmt: skip
 
 
