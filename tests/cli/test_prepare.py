@@ -31,8 +31,8 @@ def test_a_summary_for_people(run: Run, text, tmp_path):
     answer = run("prepare", text, "--output", tmp_path / "out", "--workers", 1, "--vocabulary-size", 6)
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (
-        f"{tmp_path}/out holds 14 words in 3 sentences; 12 words are distinct, 6 are in the vocabulary, "
-        "64.29% of the text is unknown.\n"
+        f"{tmp_path}/out holds 14 words in 3 sentences; 12 words are distinct, 6 are in the vocabulary; "
+        "64.29% of all words are out of vocabulary.\n"
     )
     assert PreparedCorpus.open(tmp_path / "out").vocabulary == (
         "<S>",

@@ -89,7 +89,7 @@ def test_tasks_predict(language_model, tagger: Path):
         assert [item[start:end] for start, end in prediction["offsets"]] == prediction["words"]
         unknown = client.post("/tasks/people", json={"items": ["a"]})
         assert unknown.json()["error"] == {
-            "code": "task_not_found", "message": "There is no task 'people' here; known: places.", "field": None
+            "code": "task_not_found", "message": "Unknown task 'people'; available tasks: places.", "field": None
         }  # fmt: skip
         assert client.post("/tasks/places", json={"items": [5]}).json()["error"]["code"] == "invalid_input"
         assert client.post("/tasks/places", json={"items": []}).status_code == 422

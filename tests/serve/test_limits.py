@@ -246,7 +246,7 @@ def test_a_missing_body_times_out(language_model):
         app = blocked_app(language_model, max_seconds=0.1)[1]
         return await call(app, {"type": "http.request", "body": b"{", "more_body": True})
 
-    assert asyncio.run(run()) == (408, "too_slow")
+    assert asyncio.run(run()) == (408, "request_timeout")
 
 
 def test_a_response_that_takes_too_long_is_abandoned(language_model):
@@ -258,7 +258,7 @@ def test_a_response_that_takes_too_long_is_abandoned(language_model):
             model.may_compute.set()
             return response
 
-    assert asyncio.run(run()) == (504, "too_slow")
+    assert asyncio.run(run()) == (504, "result_timeout")
 
 
 def test_a_full_queue_rejects_requests_until_there_is_room(language_model):

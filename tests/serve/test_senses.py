@@ -42,7 +42,7 @@ def test_the_senses_are_those_of_the_model(client, language_model):
         ({"sentences": ["no mark", *BANKS]}, 400, "has 0 marked words"),
         ({"sentences": BANKS, "num_senses": 5}, 400, "5 senses were requested, but there are 4 different contexts"),
         ({"sentences": BANKS, "layers": [9]}, 400, "The layer is 9"),
-        ({"sentences": BANKS, "model": "other"}, 404, "There is no model 'other' here"),
+        ({"sentences": BANKS, "model": "other"}, 404, "Unknown model 'other'"),
     ],
 )
 def test_requests_that_cannot_be_answered(client, body, status, message):

@@ -147,7 +147,7 @@ def test_broken_json_is_refused(client, body):
         ("/embed", {"sentences": "a", "layers": 7}, 400, "invalid_input", "a number from 0 to 2"),
         ("/embed", {"sentences": "a", "layers": [1, 2]}, 400, "invalid_input", "has 3 layers"),
         ("/similarity", {"sentence_a": "a", "sentence_b": "[b]"}, 400, "invalid_input", "has 0 marked words"),
-        ("/v1/embeddings", {"input": "a", "model": "ada"}, 404, "model_not_found", "known: tiny."),
+        ("/v1/embeddings", {"input": "a", "model": "ada"}, 404, "model_not_found", "available models: tiny."),
         ("/nothing", {}, 404, "not_found", "POST /nothing: Not Found; see /docs"),
         ("/tasks/ner", {}, 404, "not_found", "POST /tasks/ner: Not Found"),
         ("/models", {}, 405, "method_not_allowed", "POST /models: Method Not Allowed"),

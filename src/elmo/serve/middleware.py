@@ -99,7 +99,7 @@ class Gate:
             from_json(body or b"null", allow_inf_nan=False)
         except (TimeoutError, ClientDisconnect) as error:
             message = f"The body did not arrive within {seconds:g} seconds."
-            raise Problem(408, "too_slow", message, headers={"Connection": "close"}) from error
+            raise Problem(408, "request_timeout", message, headers={"Connection": "close"}) from error
         except ValueError as error:
             message = f"The body is not valid JSON ({error}); send a JSON object."
             raise Problem(400, "invalid_json", message) from error

@@ -89,7 +89,7 @@ class Served:
             text = " ".join(text if isinstance(text, str) else " ".join(text) for text in texts)
             return known.get(choose_model([text[:_LANGUAGE_CHARACTERS]]) or FIRST_MODEL, first)
         if name not in known:
-            message = f"There is no model {name!r:.80} here; known: {', '.join(self.models)}."
+            message = f"Unknown model {name!r:.80}; available models: {', '.join(self.models)}."
             raise Problem(404, "model_not_found", message, field="model")
         return known[name]
 
@@ -106,7 +106,7 @@ class Served:
     def task(self, name: str) -> Task | Tagger:
         """Return a task by its name."""
         if name not in self.tasks:
-            message = f"There is no task {name!r:.80} here; known: {', '.join(self.tasks)}."
+            message = f"Unknown task {name!r:.80}; available tasks: {', '.join(self.tasks)}."
             raise Problem(404, "task_not_found", message)
         return self.tasks[name]
 

@@ -73,7 +73,7 @@ class Service:
         if count > limit:
             advice = f"ask for {max(1, limit // values_per_word)} words at once, or for fewer layers"
             message = f"The response would have {count} numbers, but at most {limit} are sent; {advice}."
-            raise Problem(413, "answer_too_large", message, field=field)
+            raise Problem(413, "response_too_large", message, field=field)
 
     async def run(self, function: Callable[[], ResultT], sentences: Sequence[Words]) -> ResultT:
         """Run a function of these sentences in the compute thread and return its result."""
@@ -88,7 +88,7 @@ class Service:
             return await asyncio.wait_for(self.batcher.compute(key, function, sentences), seconds)
         except asyncio.TimeoutError as error:
             message = f"The result was not ready within {seconds:g} seconds; try again, or with less text."
-            raise Problem(504, "too_slow", message) from error
+            raise Problem(504, "result_timeout", message) from error
 
 
 def _get_service(request: Request) -> Service:

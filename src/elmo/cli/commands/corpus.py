@@ -57,7 +57,7 @@ def prepare(
     say(
         f"{output} holds {counts['num_words']:,} words in {counts['num_sentences']:,} sentences; "
         f"{counts['num_distinct_words']:,} words are distinct, {counts['vocabulary_size']:,} are in the "
-        f"vocabulary, {counts['unknown_rate']:.2%} of the text is unknown."
+        f"vocabulary; {counts['unknown_rate']:.2%} of all words are out of vocabulary."
     )
 
 

@@ -33,7 +33,7 @@ def train(
     ),
     validation: list[str] | None = option("FILE", "Raw text to validate on; repeatable.", None, shown=False),
     init: str | None = option("MODEL", "Model to start from, to adapt it to other text.", None),
-    teacher: str | None = option("ENCODER", "Hugging Face encoder to distil.", None),
+    teacher: str | None = option("ENCODER", "Hugging Face encoder to distill.", None),
     teacher_words: float | None = option("WEIGHT", "Weight of its word vectors.", None, shown="10", min=0),
     teacher_sentences: float | None = option("WEIGHT", "Weight of its sentence vectors.", None, shown="0", min=0),
     device: options.Device = "cpu",

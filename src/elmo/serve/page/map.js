@@ -1,4 +1,4 @@
-// The map of senses: one word in many sentences, plotted for each layer and colored by sense.
+// The sense map: one word in many sentences, plotted for each layer and colored by sense.
 import { ask } from "./api.js";
 import { byId, draw, make, options } from "./dom.js";
 import { say } from "./language.js";

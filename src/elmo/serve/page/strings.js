@@ -98,7 +98,7 @@ export const STRINGS = {
     factCharacters: "reads characters",
     factWordTable: "reads a word list",
     factLicense: "license {license}",
-    tabSenses: "Map of senses",
+    tabSenses: "Sense map",
     tasksTitle: "Trained tasks",
     showExample: "Show an example",
     pickOne: "Click a word in a sentence above.",
