@@ -145,7 +145,7 @@ def test_broken_json_is_refused(client, body):
     ("path", "body", "status", "code", "message"),
     [
         ("/embed", {"sentences": "a", "layers": 7}, 400, "invalid_input", "a number from 0 to 2"),
-        ("/embed", {"sentences": "a", "layers": [1, 2]}, 400, "invalid_input", "has 3 layers"),
+        ("/embed", {"sentences": "a", "layers": [1, 2]}, 400, "invalid_input", "each of the 3 layers"),
         ("/similarity", {"sentence_a": "a", "sentence_b": "[b]"}, 400, "invalid_input", "has 0 marked words"),
         ("/v1/embeddings", {"input": "a", "model": "ada"}, 404, "model_not_found", "available models: tiny."),
         ("/nothing", {}, 404, "not_found", "POST /nothing: Not Found; see /docs"),
