@@ -83,7 +83,7 @@ def float32_for_unknown_models() -> Iterator[None]:
     For the whole session, so that models which several tests share are opened in float32 too.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("elmo.model.keeps_int8", lambda checkpoint, indexer: False)
+        patch.setattr("elmo.model.int8_preserves_vectors", lambda checkpoint, indexer: False)
         yield
 
 

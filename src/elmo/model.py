@@ -23,7 +23,7 @@ from elmo.errors import CheckpointError, ConfigError, InputError
 from elmo.inference.context import Span, normalize
 from elmo.inference.embedder import Embedder
 from elmo.inference.layers import LayerChoice, Layers, cosine
-from elmo.inference.runtime import Precision, keeps_int8, open_runtime
+from elmo.inference.runtime import Precision, int8_preserves_vectors, open_runtime
 from elmo.inference.scoring import SentenceScore
 from elmo.inference.substitution import Substitute, find_substitutes
 from elmo.inference.words import DEFAULT_BYTES, CacheInfo
@@ -99,7 +99,7 @@ class Elmo:
             carry=state == "carry",
             num_threads=num_threads,
             cache_bytes=cache_bytes,
-            keeps_int8=lambda: keeps_int8(checkpoint, self._indexer),
+            check_int8=lambda: int8_preserves_vectors(checkpoint, self._indexer),
         )
         self._embedder = Embedder(checkpoint, self._runtime, self._indexer, self.vocabulary)
 

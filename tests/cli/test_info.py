@@ -109,7 +109,7 @@ def test_damaged_weights_are_reported(run: Run, tiny_model, tmp_path):
     content[-1] ^= 1  # a bit of a weight, which stays finite
     weights.write_bytes(content)
     message = run("info", tmp_path / "model").message()
-    assert message == f"{weights} is damaged (checksum mismatch); get or save the model again."
+    assert message == f"{weights} is damaged (checksum mismatch); copy or save the model again."
 
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal(run: Run, tiny_model, tmp_path):

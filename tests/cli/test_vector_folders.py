@@ -142,7 +142,7 @@ def test_info_reports_damage(run: Run, model_folder, text_file, tmp_path):
         (["-o", "{}"], "Nothing to read; name text files, or -"),
         (["-", "--state", "carry", "-o", "{}"], "The parts of a folder are computed independently"),
         (["-", "--workers", "0", "-o", "{}"], "--workers is 0"),
-        (["-", "--address", "auto", "-o", "{}"], "An address is only for a Ray cluster"),
+        (["-", "--address", "auto", "-o", "{}"], "An address is only valid with engine='ray'"),
         (["none.txt", "-o", "{}"], "No such file: 'none.txt'"),
         (["-", "--file-format", "npy"], "--file-format is for folders of vectors, but --output is not a folder"),
         (["-", "--on-error", "reject"], "--on-error is for folders of vectors"),

@@ -37,7 +37,7 @@ def test_limits_are_documented_with_their_defaults():
 
 def test_every_code_is_documented():
     source = "".join(path.read_text() for path in (ROOT / "src/elmo/serve").glob("*.py"))
-    codes = set(re.findall(r'Problem\(\s*\d{3},\s*"(\w+)"', source))
+    codes = set(re.findall(r'ApiError\(\s*\d{3},\s*"(\w+)"', source))
     codes -= {"failed", "not_alive"}
     assert codes and not {code for code in codes if f"`{code}`" not in PAGE}
 

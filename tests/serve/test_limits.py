@@ -229,7 +229,7 @@ async def start_computing(model, app):
 async def fill_queue(model, app):
     """Return a request that the model is computing and one that fills the queue."""
     computing, waiting = await start_computing(model, app), asyncio.ensure_future(call(app, BODY))
-    while not app.state.service.batcher._num_words:
+    while not app.state.service.batcher._num_tokens:
         await asyncio.sleep(0.01)
     return computing, waiting
 

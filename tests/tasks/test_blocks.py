@@ -91,7 +91,7 @@ def test_pooling_ranges_equals_pooling_with_masks():
     rows, spans = torch.tensor([row for row, _ in chosen]), [span for _, span in chosen]
     inside = blocks.span_mask(spans, 7)
     expected = torch.cat([blocks.pool_max(states[rows], inside), blocks.pool_mean(states[rows], inside)], dim=-1)
-    result = blocks.pool_ranges(states, rows, spans)
+    result = blocks.pool_spans(states, rows, spans)
     torch.testing.assert_close(result, expected)
     weights = torch.randn_like(result)
     gradients = [torch.autograd.grad((pooled * weights).sum(), states)[0] for pooled in (result, expected)]
@@ -99,7 +99,7 @@ def test_pooling_ranges_equals_pooling_with_masks():
 
 
 def test_an_empty_range_is_pooled_to_zeros():
-    assert not blocks.pool_ranges(torch.zeros(1, 1, 4), torch.tensor([0]), [(0, 0)]).any()
+    assert not blocks.pool_spans(torch.zeros(1, 1, 4), torch.tensor([0]), [(0, 0)]).any()
 
 
 def test_pooling_ignores_padding():

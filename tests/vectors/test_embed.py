@@ -94,7 +94,7 @@ class StopError(Exception):
 def test_a_run_stopped_anywhere_resumes(tiny_model, text_file, tmp_path, monkeypatch, at):
     whole = embed_files(tiny_model, [text_file], tmp_path / "whole", SETTINGS)
     written: list[int] = []
-    compute, finish = writing.compute_part, writing.finish_part
+    compute, finish = writing.write_part_files, writing.commit_part
 
     def stop_before(part, *arguments):
         if part.number == 2 and at == "begin":
@@ -116,8 +116,8 @@ def test_a_run_stopped_anywhere_resumes(tiny_model, text_file, tmp_path, monkeyp
         write_record(output, record)
 
     write_record = writing.write_part_record
-    monkeypatch.setattr(writing, "compute_part", stop_before)
-    monkeypatch.setattr(writing, "finish_part", stop_in_finish)
+    monkeypatch.setattr(writing, "write_part_files", stop_before)
+    monkeypatch.setattr(writing, "commit_part", stop_in_finish)
     monkeypatch.setattr(writing, "write_part_record", stop_unrecorded)
     with pytest.raises(StopError):
         embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
@@ -125,7 +125,7 @@ def test_a_run_stopped_anywhere_resumes(tiny_model, text_file, tmp_path, monkeyp
     with pytest.raises(InputError, match="holds no finished vectors"):
         vectors.open(tmp_path / "out")
     monkeypatch.undo()
-    monkeypatch.setattr(writing, "finish_part", lambda *all: (written.append(all[2].number), finish(*all))[1])
+    monkeypatch.setattr(writing, "commit_part", lambda *all: (written.append(all[2].number), finish(*all))[1])
     embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS)
     assert written == list(range(len(whole.manifest["parts"])))  # none left out, none done twice
     assert read_all(tmp_path / "out") == read_all(tmp_path / "whole")
@@ -278,10 +278,10 @@ def test_a_full_disk_stops_and_goes_on(tiny_model, text_file, tmp_path):
 
 def test_threads_are_shared_between_workers(monkeypatch):
     monkeypatch.setattr("elmo.vectors.writing.count_cores", lambda: 8)
-    assert writing.share_threads(None, None) == (4, 2) and writing.share_threads(8, None) == (8, 1)
-    assert writing.share_threads(None, 3) == (2, 1) and writing.share_threads(20, None) == (20, 1)
-    assert writing.share_threads(None, None, on_cpu=False) == (1, 1)
-    assert writing.share_threads(1, 8) == (1, 2)
+    assert writing.plan_workers(None, None) == (4, 2) and writing.plan_workers(8, None) == (8, 1)
+    assert writing.plan_workers(None, 3) == (2, 1) and writing.plan_workers(20, None) == (20, 1)
+    assert writing.plan_workers(None, None, on_cpu=False) == (1, 1)
+    assert writing.plan_workers(1, 8) == (1, 2)
 
 
 def test_calls_that_contradict_themselves(tiny_model, text_file, tmp_path):
@@ -310,7 +310,9 @@ def test_a_row_that_only_the_model_finds_broken_stops_the_job_or_is_listed(tiny_
     (tmp_path / "b.jsonl").write_text('\n{"text": "I went", "at": [[0, 9]]}\n{"text": "I went", "at": [[1, 2]]}\n')
     names, settings = [tmp_path / "a.jsonl", tmp_path / "b.jsonl"], VectorSettings(unit="spans", spans="at")
     for _ in range(2):  # also where the part is finished already
-        with pytest.raises(InputError, match=r"b.jsonl, line 2, has the span \[0, 9\].*; --on-error reject skips such"):
+        with pytest.raises(
+            InputError, match=r"b.jsonl, line 2, has the span \[0, 9\].*; use --on-error reject to skip"
+        ):
             embed_files(tiny_model, names, tmp_path / "out", settings)
         assert not (tmp_path / "out" / "manifest.json").exists()
     vectors = embed_files(tiny_model, names, tmp_path / "out", settings, on_error="reject")

@@ -1,8 +1,8 @@
-"""The model folder, our own format: config.json, weights.safetensors, and word lists with one entry per line.
+"""The model folder, modern-elmo's own format: config.json, weights.safetensors, and word lists with one entry per line.
 
-The lists are vocabulary.txt, word_counts.txt, characters.txt, aliases.txt (a pair of tokens per line) and
+The lists are vocabulary.txt, word_counts.txt, characters.txt, aliases.txt (a token and its replacement per line) and
 context.txt. The settings of a component (see components.py) are in config.json, its arrays in a safetensors file.
-config.json records the hash of every other file, so a folder that mixes files of different saves is rejected. Folders
+config.json records the hash of every other file, so a folder whose files come from different saves is rejected. Folders
 of versions 1 to 3 (modern-elmo 0.2) have no hashes of their lists.
 """
 
@@ -18,7 +18,7 @@ from elmo.checkpoint.checkpoint import Checkpoint
 from elmo.checkpoint.components import ContextLayer, SentenceHead
 from elmo.checkpoint.location import as_path, read_file, read_json
 from elmo.checkpoint.tensors import Array, read_tensors, write_tensors
-from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, store
+from elmo.checkpoint.weights import Storage, StoredWeights, content_hash, convert_weights
 from elmo.config import ContextConfig, ModelConfig, SentenceConfig
 from elmo.errors import CheckpointError
 from elmo.files.durable import current_folder, link_or_copy, replace_file, replacing_folder
@@ -34,7 +34,7 @@ _FRONT_MATTER = re.compile(r"\A---\n(.*?\n)---\n", re.DOTALL)
 
 
 def is_model_folder(folder: Path) -> bool:
-    """Return whether a folder holds a model in our format."""
+    """Return whether a folder holds a model in modern-elmo's format."""
     return (folder / CONFIG_FILE).is_file() and (folder / WEIGHTS_FILE).is_file()
 
 
@@ -42,12 +42,11 @@ def read_folder(folder: Path) -> Checkpoint:
     """Open a model folder; the weights are memory-mapped."""
     path = folder / CONFIG_FILE
     header = read_json(path)
-    version = header.get("version")
-    if header.get("format") != FORMAT_NAME or version not in range(1, FORMAT_VERSION + 1):
-        raise CheckpointError(
-            f"{path} has the format {header.get('format')!r}, version {version!r}; this program reads {FORMAT_NAME!r}, "
-            f"versions 1 to {FORMAT_VERSION}, so use the version of modern-elmo that wrote it."
-        )
+    name, version = header.get("format"), header.get("version")
+    if name != FORMAT_NAME:
+        raise CheckpointError(f"{path} has the format {name!r}, not {FORMAT_NAME!r}; choose another folder.")
+    if version not in range(1, FORMAT_VERSION + 1):
+        raise CheckpointError(f"{path} has version {version!r}, not 1 to {FORMAT_VERSION}; update modern-elmo.")
     if version != FORMAT_VERSION:  # earlier versions have no hashes of the lists
         header["lists"] = {name: None for name in _LISTS if (folder / name).is_file()}
     weights = StoredWeights(_read_arrays(folder / WEIGHTS_FILE, header.get("content_hash")))
@@ -67,7 +66,7 @@ def read_folder(folder: Path) -> Checkpoint:
             arrays = _read_arrays(folder / "sentence.safetensors", header["sentence"]["content_hash"])
             sentence = SentenceHead(head_settings, arrays)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise CheckpointError(f"{path} or a list next to it is damaged ({error!r}); get the model again.") from error
+        raise CheckpointError(f"{path} or a list next to it is damaged ({error!r}); copy the model again.") from error
     return Checkpoint(
         config=config,
         weights=weights,
@@ -87,19 +86,19 @@ def write_folder(
     folder: str | Path,
     *,
     storage: Storage = "float32",
-    write_more: Callable[[Path], None] | None = None,
+    write_extra: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a model folder atomically: at any time it holds either the old model or the new one.
 
     In an existing folder, the files of the old model are replaced or removed; other files, including README.md, stay.
-    `write_more` adds files to a new folder before it is renamed into place.
+    `write_extra` adds files to a new folder before it is renamed into place.
     """
     with writing_model(checkpoint, folder, FILES) as new:
-        stored = store(checkpoint.weights, storage)
+        stored = convert_weights(checkpoint.weights, storage)
         weights_hash = content_hash(StoredWeights(stored))  # of the weights after rounding
         header: dict[str, Any] = {
             "format": FORMAT_NAME,
-            "model_type": "elmo",  # transformers' Auto classes recognize the folder by it
+            "model_type": "elmo",  # lets transformers' Auto classes recognize the folder
             "version": FORMAT_VERSION,
             "content_hash": weights_hash,
             "origin": dict(checkpoint.origin),
@@ -107,18 +106,18 @@ def write_folder(
             "lists": {},
         }
         write_tensors(new / WEIGHTS_FILE, stored, {"content_hash": weights_hash})
-        for name, component in list_components(checkpoint).items():
+        for name, component in named_components(checkpoint).items():
             component_hash = component.content_hash()
             header[name] = {"content_hash": component_hash, "settings": component.config.to_dict()}
             write_tensors(new / f"{name}.safetensors", component.arrays, {"content_hash": component_hash})
-        for name, entries in list_entries(checkpoint).items():
+        for name, entries in named_word_lists(checkpoint).items():
             content = format_lines(entries)
             header["lists"][name] = hashlib.sha256(content).hexdigest()
             (new / name).write_bytes(content)
         write_json(new / CONFIG_FILE, header)
-        if write_more is not None:
+        if write_extra is not None:
             assert not Path(folder).exists()
-            write_more(new)
+            write_extra(new)
 
 
 @contextmanager
@@ -132,7 +131,7 @@ def writing_model(checkpoint: Checkpoint, folder: str | Path, replaces: Collecti
         old_card = current_folder(folder) / CARD_FILE
         with replacing_folder(folder, replaces) as new:
             if old_card.is_file():
-                link_or_copy(old_card, new / CARD_FILE)  # the new folder must be complete
+                link_or_copy(old_card, new / CARD_FILE)  # the new folder replaces the old one, so it needs the card too
             elif checkpoint.card is not None:
                 (new / CARD_FILE).write_bytes(checkpoint.card.encode("utf-8"))
             yield new
@@ -141,7 +140,7 @@ def writing_model(checkpoint: Checkpoint, folder: str | Path, replaces: Collecti
 
 
 def check_hashes(folder: Path, checkpoint: Checkpoint, weights_hash: str) -> None:
-    """Compare the hashes of an opened model with those recorded in its folder, if that is in our format.
+    """Compare the hashes of an opened model with those recorded in its folder, if that is in modern-elmo's format.
 
     `weights_hash` is the content hash of the weights.
     """
@@ -150,13 +149,13 @@ def check_hashes(folder: Path, checkpoint: Checkpoint, weights_hash: str) -> Non
         return
     header = read_json(folder / CONFIG_FILE)
     hashes = [(WEIGHTS_FILE, weights_hash, header["content_hash"])]
-    # Components of version 2 have fewer settings, which are part of the hash.
-    components = list_components(checkpoint) if header["version"] == FORMAT_VERSION else {}
+    # Older versions hashed fewer component settings, so the recorded hashes cannot be compared.
+    components = named_components(checkpoint) if header["version"] == FORMAT_VERSION else {}
     for name, component in components.items():
         hashes.append((f"{name}.safetensors", component.content_hash(), header[name]["content_hash"]))
     for file_name, actual, recorded in hashes:
         if actual != recorded:
-            raise CheckpointError(f"{folder / file_name} is damaged (checksum mismatch); get or save the model again.")
+            raise CheckpointError(f"{folder / file_name} is damaged (checksum mismatch); copy or save the model again.")
 
 
 def write_json(path: Path, value: object) -> None:
@@ -179,13 +178,13 @@ def _read_arrays(path: Path, recorded_hash: object) -> dict[str, Array]:
     return arrays
 
 
-def list_components(checkpoint: Checkpoint) -> dict[str, ContextLayer | SentenceHead]:
+def named_components(checkpoint: Checkpoint) -> dict[str, ContextLayer | SentenceHead]:
     """Return the components of a model by their names in config.json."""
-    components = {"context": checkpoint.context, "sentence": checkpoint.sentence}
-    return {name: component for name, component in components.items() if component is not None}
+    by_name = {"context": checkpoint.context, "sentence": checkpoint.sentence}
+    return {name: component for name, component in by_name.items() if component is not None}
 
 
-def list_entries(checkpoint: Checkpoint) -> dict[str, Iterable[str]]:
+def named_word_lists(checkpoint: Checkpoint) -> dict[str, Iterable[str]]:
     """Return the word and character lists of a model by their file names."""
     context, counts = checkpoint.context, checkpoint.word_counts
     lists = {
@@ -207,16 +206,16 @@ def read_card(folder: Path) -> str | None:
     return read_file(path).decode("utf-8", "replace") if path.is_file() else None
 
 
-def derived_card(card: str | None, origin: str) -> str | None:
-    """Return the card of a model derived by `origin`; it keeps the license and language, but no measurements."""
+def derived_card(card: str | None, operation: str) -> str | None:
+    """Return the card of a model derived by `operation`; it keeps the license and language, but drops the results."""
     front = _FRONT_MATTER.match(card or "")
     if card is None or front is None:
         return None
     title = re.search(r"^# (.+)$", card, re.MULTILINE)
     name = title[1].strip() if title else "another model"
     return (
-        f"{front[0]}# From {name}\n\nMade from {name} by {origin}. The license of {name} applies to these weights; its "
-        "measurements do not.\n"
+        f"{front[0]}# From {name}\n\nMade from {name} by {operation}. The license of {name} applies to these weights; "
+        "its measurements do not.\n"
     )
 
 

@@ -24,23 +24,23 @@ _CAN_DELETE_MAPPED_FILES = os.name != "nt"
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Array], dict[str, str]]:
-    """Return the read-only arrays of a file by name, and its metadata; CheckpointError if it is damaged."""
+    """Return the read-only arrays of a file by name, and its metadata. Raises CheckpointError if it is damaged."""
     try:
         with open_file(path) as file:
             if not _CAN_DELETE_MAPPED_FILES and Path(tempfile.gettempdir()) in path.parents:
                 return _parse(memoryview(file.read()))  # an unpacked archive, which is deleted after reading
             return _parse(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise CheckpointError(f"{path} is not a complete safetensors file: {error}.") from error
+        raise CheckpointError(f"{path} is damaged or not a supported safetensors file: {error}.") from error
 
 
 def _parse(content: memoryview) -> tuple[dict[str, Array], dict[str, str]]:
-    end = 8 + int.from_bytes(content[:8], "little")  # of the header, then of each array in turn
-    header = json.loads(bytes(content[8:end]))
+    data_start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(bytes(content[8:data_start]))
     metadata = dict(header.pop(_METADATA, None) or {})
-    start, arrays = end, {}
+    end, arrays = data_start, {}  # the end of the last array
     for name, entry in sorted(header.items(), key=lambda item: item[1]["data_offsets"]):
-        if start + entry["data_offsets"][0] != end:
+        if data_start + entry["data_offsets"][0] != end:
             raise ValueError(f"{name} does not begin where the tensor before it ends")
         array = np.ndarray(entry["shape"], _DTYPES[entry["dtype"]], content, end)
         end += array.nbytes
@@ -51,7 +51,7 @@ def _parse(content: memoryview) -> tuple[dict[str, Array], dict[str, str]]:
 
 
 def write_tensors(path: Path, arrays: Mapping[str, Array], metadata: Mapping[str, str]) -> None:
-    """Write arrays by name."""
+    """Write named arrays and metadata to a safetensors file."""
     from safetensors.numpy import save  # imported here because it loads slowly
 
     content = save({name: np.ascontiguousarray(array) for name, array in arrays.items()}, dict(metadata))

@@ -144,7 +144,7 @@ def describe_type(array: Array) -> str:
     return f"{array.shape} torch.{array.dtype.name}"  # the first recorded hashes were computed from torch tensors
 
 
-def store(weights: Weights, storage: Storage) -> dict[str, Array]:
+def convert_weights(weights: Weights, storage: Storage) -> dict[str, Array]:
     """Convert float32 weights to the arrays of a storage type."""
     if storage not in get_args(Storage):
         raise CheckpointError(f"storage is {storage!r}; weights are stored as one of {', '.join(get_args(Storage))}.")

@@ -1,7 +1,7 @@
-"""A batch -> layers of vectors: the interface Runtime, and CpuRuntime, which uses NumPy and the compiled library.
+"""Run a model on a batch. Defines the interface Runtime, and CpuRuntime, which uses NumPy and the compiled library.
 
 CpuRuntime runs LSTMs; elmo.device runs torch modules, on a GPU and for Transformer encoders. This module also chooses
-the precision and keeps the state carried between batches.
+the precision and keeps the state carried between batches. The letters of shapes are explained in elmo.text.batch.
 """
 
 import importlib
@@ -38,9 +38,9 @@ Weights = Mapping[str, Any]
 ResultT = TypeVar("ResultT")
 Precision: TypeAlias = Literal["float32", "bfloat16", "int8"]
 PRECISIONS = ("auto", "float32", "int8", "bfloat16")
-LEAST_COSINE = 0.999  # between int8 and float32, the mean over words, in every layer
+MIN_MEAN_COSINE = 0.999  # between the int8 and the float32 vectors of words, in every layer
 
-# Words of many kinds, for the check of "auto": frequent and rare words, names, numbers, several scripts.
+# The text on which "auto" compares int8 with float32: frequent and rare words, names, numbers, several scripts.
 CHECK_SENTENCES = [
     ["I", "went", "to", "the", "bank", "to", "open", "an", "account", "."],
     ["She", "sat", "on", "the", "bank", "of", "the", "river", "and", "watched", "the", "boats", "."],
@@ -61,43 +61,43 @@ class PrecisionChoice:
     reason: str
 
 
-def choose_precision(requested: str, *, keeps_int8: Callable[[], bool]) -> PrecisionChoice:
-    """Choose the precision of LSTMs on a CPU; `keeps_int8` returns whether int8 preserves this model's vectors.
+def choose_precision(requested: str, *, check_int8: Callable[[], bool]) -> PrecisionChoice:
+    """Choose the precision of LSTMs on a CPU; "auto" is int8 if it preserves the vectors, else float32.
 
-    "auto" is int8 if the library was compiled and int8 preserves the vectors, else float32.
+    Without the compiled library, "auto" is float32, and `check_int8` is not called.
     """
     if requested == "bfloat16":
-        logger.warning("The precision bfloat16 needs a GPU; float32 is used.")
-        return PrecisionChoice("float32", "bfloat16 needs a GPU")
+        logger.warning("bfloat16 requires a GPU; using float32 instead.")
+        return PrecisionChoice("float32", "bfloat16 requires a GPU")
     if requested != "auto":
         return PrecisionChoice(cast(Precision, requested), "as requested")
     kernels = find_kernels()
     if kernels.library is None:
         return PrecisionChoice("float32", f"there are no compiled kernels: {kernels.reason}")
-    if keeps_int8():
-        return PrecisionChoice("int8", f"int8 keeps a mean cosine of {LEAST_COSINE} with float32")
-    logger.info("int8 would change the vectors of this model too much; float32 is used.")
-    return PrecisionChoice("float32", f"int8 keeps less than a mean cosine of {LEAST_COSINE} with float32")
+    if check_int8():
+        return PrecisionChoice("int8", f"the mean cosine of int8 and float32 is at least {MIN_MEAN_COSINE}")
+    logger.info("int8 would change the vectors of this model too much; using float32 instead.")
+    return PrecisionChoice("float32", f"the mean cosine of int8 and float32 is below {MIN_MEAN_COSINE}")
 
 
-def keeps_int8(checkpoint: Checkpoint, indexer: Indexer) -> bool:
-    """Return whether int8 preserves the vectors of a model; checked once per model and machine."""
+def int8_preserves_vectors(checkpoint: Checkpoint, indexer: Indexer) -> bool:
+    """Return whether int8 preserves the vectors of a model; the result is stored per model and machine."""
     name = f"{checkpoint.fingerprint()[:32]}-{find_kernels().reason}-{platform.machine()}.txt"
     path = cache_folder() / "precision" / name
     try:
         return path.read_text(encoding="utf-8") == "int8"
     except (OSError, ValueError):
-        keeps = _check_int8(checkpoint.config, checkpoint.weights, indexer)
+        is_preserved = _compare_int8(checkpoint.config, checkpoint.weights, indexer)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, b"int8" if keeps else b"float32")
-    except OSError as error:  # a read-only home folder: the next call checks again
-        logger.debug("The check of int8 could not be stored: %s", error)
-    return keeps
+        replace_file(path, b"int8" if is_preserved else b"float32")
+    except OSError as error:  # such as a read-only home folder; the next process checks again
+        logger.debug("The result of comparing int8 with float32 could not be stored: %s", error)
+    return is_preserved
 
 
-def _check_int8(config: ModelConfig, weights: Weights, indexer: Indexer) -> bool:
-    """Compute the mean cosine of int8 and float32 vectors, and compare the worst layer with the limit."""
+def _compare_int8(config: ModelConfig, weights: Weights, indexer: Indexer) -> bool:
+    """Return whether the mean cosine of int8 and float32 vectors reaches the minimum in every layer."""
     batch = indexer.batch(CHECK_SENTENCES)
     all_layers = choose_layers("all", config.encoder.num_layers + 1)
     exact, rounded = (
@@ -105,13 +105,13 @@ def _check_int8(config: ModelConfig, weights: Weights, indexer: Indexer) -> bool
         for precision in ("float32", "int8")
     )
     by_layer = np.asarray(cosine(exact, rounded)).mean(axis=0)
-    return bool(by_layer.min() >= LEAST_COSINE)
+    return bool(by_layer.min() >= MIN_MEAN_COSINE)
 
 
 class CarriedState:
-    """The state of each row, kept between batches as in the original programs; one batch runs at a time.
+    """The state of each row, kept between batches as in the original ELMo programs; one batch runs at a time.
 
-    A state of LSTMs or Transformers has `num_rows` and the methods `rows` and `join`.
+    State objects must provide `num_rows` and the methods `rows` and `join`.
     """
 
     def __init__(self, zero_state: Callable[[int], Any]) -> None:
@@ -127,7 +127,7 @@ class CarriedState:
     def advance(self, num_rows: int, run: Callable[[Any], tuple[ResultT, Any]]) -> ResultT:
         """Call `run` with the state of the first `num_rows` rows, store the new state, and return the result.
 
-        New rows start from zero; rows beyond a smaller batch keep their state.
+        New rows start from zero; if the batch has fewer rows than before, the other rows keep their state.
         """
         with self._lock:
             zero = self._zero_state(num_rows)
@@ -159,7 +159,7 @@ class Runtime(ABC):
 
     @abstractmethod
     def _forward(self, batch: CharBatch, choice: LayerChoice, *, skip_last: bool) -> Array:
-        """Return (N, K, 2D) for all tokens; with `skip_last`, each direction stops before its final boundary."""
+        """Return (N, K, 2D) for all tokens; with `skip_last`, no direction reads its last token, a boundary."""
 
     @cached_property
     def softmaxes(self) -> Softmaxes | None:
@@ -167,14 +167,14 @@ class Runtime(ABC):
         return open_softmaxes(self._weights)
 
     def embed(self, batch: CharBatch, choice: LayerChoice) -> Array:
-        """Return (N, K, 2D): K vectors of each word, sentence by sentence, boundaries included."""
+        """Return (N, K, 2D): K vectors per word and boundary; a word of several tokens gets their mean."""
         rows = self._forward(batch, choice, skip_last=False)
         return rows if batch.groups is None else batch.groups.average(rows)
 
     def predict(self, batch: CharBatch) -> tuple[Array, Array]:
         """Return the states (B, T-1, D) that predict the tokens of a batch, left to right and right to left.
 
-        The final boundary of each direction is only predicted, so it is not part of a carried state.
+        The last boundary is predicted but never fed in, so it does not affect the carried state.
         """
         rows = self._forward(batch, choose_layers("top", self.num_layers), skip_last=True)
         padded = pad_rows(rows[:, 0], batch.mask)
@@ -188,7 +188,7 @@ class Runtime(ABC):
 
 
 @dataclass(frozen=True)
-class _Prepared:
+class _PackedModel:
     """The weights, packed for a precision."""
 
     choice: PrecisionChoice
@@ -210,22 +210,22 @@ class CpuRuntime(Runtime):
         carry: bool = False,
         num_threads: int | None = None,
         cache_bytes: int = DEFAULT_BYTES,
-        keeps_int8: Callable[[], bool] | None = None,
+        check_int8: Callable[[], bool] | None = None,
     ) -> None:
         super().__init__(weights, carry=carry)
         self._config = config
-        self._requested, self._keeps_int8 = precision, keeps_int8
+        self._requested, self._check_int8 = precision, check_int8
         self._cache_bytes = cache_bytes
         self._workers = Workers(num_threads)
         self.num_threads = self._workers.num_threads
         self.num_layers = config.encoder.num_layers + 1
         self._library = find_library() if self.num_threads > 1 else None
-        self._prepared: _Prepared | None = None
-        self._preparing = ForkSafeLock()
+        self._packed: _PackedModel | None = None
+        self._prepare_lock = ForkSafeLock()
         self._carried = CarriedState(self._zero_state) if carry else None
 
     @property
-    def precision_choice(self) -> PrecisionChoice:  # type: ignore[override]  # at its first use
+    def precision_choice(self) -> PrecisionChoice:  # type: ignore[override]  # computed on first use
         """The precision of matrix multiplications, and the reason."""
         return self._prepare().choice
 
@@ -240,9 +240,9 @@ class CpuRuntime(Runtime):
 
     def _forward(self, batch: CharBatch, choice: LayerChoice, *, skip_last: bool) -> Array:
         if self._library is not None:
-            self._library.wake_helper()  # so that it is awake when there is work for it
-        prepared = self._prepare()
-        words, encoder = prepared.words.encode(batch), prepared.encoder
+            self._library.wake_helper()  # the second thread; waking up overlaps with encoding the words
+        packed = self._prepare()
+        words, encoder = packed.words.encode(batch), packed.encoder
         if self._carried is None:
             return encoder.forward(words, batch, choice.matrix, skip_last=skip_last)
 
@@ -254,17 +254,17 @@ class CpuRuntime(Runtime):
     def _zero_state(self, num_rows: int) -> LstmState:
         return self._prepare().encoder.zero_state(num_rows)
 
-    def _prepare(self) -> _Prepared:
+    def _prepare(self) -> _PackedModel:
         """Pack the weights, once."""
-        with self._preparing:
-            if self._prepared is None:
+        with self._prepare_lock:
+            if self._packed is None:
                 assert isinstance(self._config.encoder, EncoderConfig)  # elmo.device runs Transformers
-                choice = choose_precision(self._requested, keeps_int8=self._keeps_int8 or (lambda: False))
-                int8, arguments = choice.precision == "int8", (self._weights, self._workers)
-                words = WordEncoder(self._config, *arguments, int8=int8, cache_bytes=self._cache_bytes)
-                encoder = BidirectionalEncoder(self._config.encoder, *arguments, int8=int8)
-                self._prepared = _Prepared(choice, words, encoder)
-            return self._prepared
+                choice = choose_precision(self._requested, check_int8=self._check_int8 or (lambda: False))
+                int8, weights, workers = choice.precision == "int8", self._weights, self._workers
+                words = WordEncoder(self._config, weights, workers, int8=int8, cache_bytes=self._cache_bytes)
+                encoder = BidirectionalEncoder(self._config.encoder, weights, workers, int8=int8)
+                self._packed = _PackedModel(choice, words, encoder)
+            return self._packed
 
 
 def pad_rows(rows: Array, mask: npt.NDArray[np.bool_]) -> Array:
@@ -275,7 +275,7 @@ def pad_rows(rows: Array, mask: npt.NDArray[np.bool_]) -> Array:
 
 
 def split_rows(rows: Array, lengths: Ids) -> list[Array]:
-    """Cut rows (N, ...) into one array per sentence; `lengths` (B,) are their numbers of rows."""
+    """Cut rows (N, ...) into one array per sentence; `lengths` (B,) is the number of rows of each sentence."""
     ends = np.cumsum(lengths).tolist()
     return [rows[end - length : end] for end, length in zip(ends, lengths.tolist(), strict=True)]
 
@@ -286,10 +286,10 @@ def open_runtime(
     *,
     device: str = "cpu",
     precision: str = "float32",
-    keeps_int8: Callable[[], bool] | None = None,
+    check_int8: Callable[[], bool] | None = None,
     **settings: Any,
 ) -> Runtime:
-    """Return the runtime of a model on a device; `keeps_int8` decides for precision="auto".
+    """Return the runtime of a model on a device; `check_int8` decides for precision="auto".
 
     The other settings are common to all runtimes: carry, num_threads and cache_bytes.
     """
@@ -298,9 +298,9 @@ def open_runtime(
     if device == "auto":
         device = _find_best_device()
     if device == "cpu" and isinstance(config.encoder, EncoderConfig):
-        return CpuRuntime(config, weights, precision=precision, keeps_int8=keeps_int8, **settings)
+        return CpuRuntime(config, weights, precision=precision, check_int8=check_int8, **settings)
     require("torch", "torch", f"device={device!r}" if device != "cpu" else "A Transformer encoder")
-    torch_runtimes = importlib.import_module("elmo.device")  # by name, so that inference does not import torch
+    torch_runtimes = importlib.import_module("elmo.device")  # imported lazily: CPU inference does not need torch
     runtime: Runtime = torch_runtimes.TorchRuntime(config, weights, device=device, precision=precision, **settings)
     return runtime
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.checkpoint.checkpoint import Checkpoint, build_vocabulary, make_indexer
-from elmo.checkpoint.folder import ALIASES_FILE, CHARACTERS_FILE, VOCABULARY_FILE, list_entries
+from elmo.checkpoint.folder import ALIASES_FILE, CHARACTERS_FILE, VOCABULARY_FILE, named_word_lists
 from elmo.checkpoint.open import open_checkpoint
 from elmo.checkpoint.source import DEFAULT_MODEL
 from elmo.config import ModelConfig
@@ -265,7 +265,7 @@ class ElmoTokenizer(PreTrainedTokenizer):
         if source is not None and (Path(source) / "tokenizer_config.json").is_file():
             return super().from_pretrained(source, *arguments, **options)
         checkpoint = _open_checkpoint(source, options)
-        tokenizer, entries = cls(checkpoint.config.to_dict()), list_entries(checkpoint)
+        tokenizer, entries = cls(checkpoint.config.to_dict()), named_word_lists(checkpoint)
         if not checkpoint.config.words:  # the vocabulary is that of the softmax
             entries.pop(VOCABULARY_FILE, None)
         tokenizer._lists = {name: list(entries.get(name, ())) for name in tokenizer._lists}

@@ -37,7 +37,7 @@ def save_checkpoint(run: Path, state: TrainState, model: Checkpoint) -> Path:
     if state.processes.is_first and not folder.exists():
         try:
             write_folder(
-                model, folder, write_more=lambda temporary: _write_training(temporary / TRAINING, state, gathered)
+                model, folder, write_extra=lambda temporary: _write_training(temporary / TRAINING, state, gathered)
             )
         except CheckpointError as error:
             raise CheckpointError(

@@ -12,119 +12,119 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from elmo.heap import return_free_memory
-from elmo.serve.errors import Problem
+from elmo.serve.errors import ApiError
 from elmo.serve.middleware import Metrics
 from elmo.serve.settings import Settings
 
-Words = Sequence[str]
-Function = Callable[[list[Words]], Sequence[Any]]  # returns one result per sentence
-CHUNKS_PER_BATCH = 2  # for a single long request
-WAIT_SECONDS = 0.003  # for other requests
-IDLE_SECONDS = 10.0  # after which free memory is returned to the system
-CLOSING_SECONDS = 5.0
+Sentence = Sequence[str]
+BatchFunction = Callable[[list[Sentence]], Sequence[Any]]  # returns one result per sentence
+CHUNKS_PER_BATCH = 2  # a long request is split into chunks of at most half a batch
+WAIT_SECONDS = 0.003  # an idle thread waits this long for further requests
+IDLE_SECONDS = 10.0  # after this time without requests, free memory is returned to the system
+CLOSING_SECONDS = 5.0  # time to answer the requests in the queue when the server is stopping
 
 
 class _Chunk(NamedTuple):
     key: Hashable  # chunks with the same key are computed together
-    function: Function
-    sentences: list[Words]
-    num_words: int
+    function: BatchFunction
+    sentences: list[Sentence]
+    num_tokens: int
     future: "asyncio.Future[Sequence[Any]]"
 
 
 class Batcher:
-    """The queue of requests and the thread that computes them; used from the event loop's thread."""
+    """The queue of requests and the thread that computes them; call its methods only from the event loop's thread."""
 
     def __init__(self, metrics: Metrics, settings: Settings) -> None:
         self._metrics, self._settings = metrics, settings
         self._waiting: deque[deque[_Chunk]] = deque()  # the remaining chunks of each request
-        self._num_words = 0  # in all waiting chunks
+        self._num_tokens = 0  # in all waiting chunks
         self._is_closing = False
-        self._changed = threading.Condition()
+        self._queue_changed = threading.Condition()
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._run, name="elmo-compute", daemon=True)
         self._thread.start()
-        metrics.waiting_words.set_function(lambda: self._num_words)
+        metrics.waiting_words.set_function(lambda: self._num_tokens)
 
-    async def compute(self, key: Hashable, function: Function, sentences: Sequence[Words]) -> list[Any]:
+    async def compute(self, key: Hashable, function: BatchFunction, sentences: Sequence[Sentence]) -> list[Any]:
         """Return one result per sentence, in order; cancellation drops the chunks that are still in the queue.
 
         Sentences with the same key are computed in one call, even if they belong to several requests.
         """
         chunks = deque(
-            _Chunk(key, function, chunk, count_words(chunk), self._loop.create_future())
+            _Chunk(key, function, chunk, count_tokens(chunk), self._loop.create_future())
             for chunk in self._cut(sentences)
         )
-        futures, num_words = [chunk.future for chunk in chunks], count_words(sentences)
-        with self._changed:
-            if self._num_words + num_words > self._settings.queue_words:
-                message = f"{self._num_words} words of {len(self._waiting)} requests are in the queue; try again later."
-                raise Problem(503, "overloaded", message, headers={"Retry-After": "1"})
+        futures, num_tokens = [chunk.future for chunk in chunks], count_tokens(sentences)
+        with self._queue_changed:
+            if self._num_tokens + num_tokens > self._settings.queue_words:
+                message = f"The queue is full ({self._num_tokens} words, {len(self._waiting)} requests); retry later."
+                raise ApiError(503, "overloaded", message, headers={"Retry-After": "1"})
             self._waiting.append(chunks)
-            self._num_words += num_words
-            self._changed.notify()
+            self._num_tokens += num_tokens
+            self._queue_changed.notify()
         try:
             return [result for results in await asyncio.gather(*futures) for result in results]
         finally:
             for future in futures:
                 future.cancel()
 
-    def _cut(self, sentences: Sequence[Words]) -> Iterator[list[Words]]:
+    def _cut(self, sentences: Sequence[Sentence]) -> Iterator[list[Sentence]]:
         """Yield chunks of sentences; a single long sentence may exceed the limit."""
-        chunk: list[Words] = []
+        chunk: list[Sentence] = []
         room = size = self._settings.batch_words // CHUNKS_PER_BATCH
         for sentence in sentences:
-            num_words = count_words([sentence])
-            if chunk and num_words > room:
+            num_tokens = count_tokens([sentence])
+            if chunk and num_tokens > room:
                 yield chunk
                 chunk, room = [], size
             chunk.append(sentence)
-            room -= num_words
+            room -= num_tokens
         yield chunk
 
     async def close(self) -> None:
-        """Wait some seconds for the thread, which is a daemon, to end."""
-        with self._changed:
+        """Wait up to CLOSING_SECONDS for the thread to finish; as a daemon thread, it does not block exit."""
+        with self._queue_changed:
             self._is_closing = True
-            self._changed.notify()
+            self._queue_changed.notify()
         await asyncio.to_thread(self._thread.join, CLOSING_SECONDS)
 
     def _run(self) -> None:
         while self._wait():
             if chunks := self._take():
                 done = list(_compute(chunks))
-                self._metrics.words.inc(sum(chunk.num_words for chunk in chunks))
+                self._metrics.words.inc(sum(chunk.num_tokens for chunk in chunks))
                 with contextlib.suppress(RuntimeError):  # the event loop has ended, so the results are not needed
                     self._loop.call_soon_threadsafe(_deliver, done)
 
     def _wait(self) -> bool:
-        """Wait for work; return False when the server stops and the queue is empty."""
-        with self._changed:
+        """Wait for work; return False when the server is stopping and the queue is empty."""
+        with self._queue_changed:
             if not self._waiting:
-                while not self._changed.wait_for(lambda: self._waiting or self._is_closing, IDLE_SECONDS):
+                while not self._queue_changed.wait_for(lambda: self._waiting or self._is_closing, IDLE_SECONDS):
                     return_free_memory()
-                self._changed.wait_for(lambda: self._num_words >= self._settings.batch_words, WAIT_SECONDS)
+                self._queue_changed.wait_for(lambda: self._num_tokens >= self._settings.batch_words, WAIT_SECONDS)
             return bool(self._waiting)
 
     def _take(self) -> list[_Chunk]:
         """Return a batch of chunks, one from each request in turn; it is empty if all were cancelled."""
         batch: list[_Chunk] = []
         room = self._settings.batch_words
-        with self._changed:
-            while self._waiting and (not batch or self._waiting[0][0].num_words <= room):
+        with self._queue_changed:
+            while self._waiting and (not batch or self._waiting[0][0].num_tokens <= room):
                 chunks = self._waiting.popleft()
                 chunk = chunks.popleft()
-                self._num_words -= chunk.num_words
+                self._num_tokens -= chunk.num_tokens
                 if chunks:
                     self._waiting.append(chunks)
                 if not chunk.future.cancelled():
                     batch.append(chunk)
-                    room -= chunk.num_words
+                    room -= chunk.num_tokens
         return batch
 
 
-def count_words(sentences: Sequence[Words]) -> int:
-    """Return the number of words, including the two boundaries of each sentence, which are computed too."""
+def count_tokens(sentences: Sequence[Sentence]) -> int:
+    """Return the number of words plus the two boundaries of each sentence, which are computed too."""
     return sum(len(sentence) + 2 for sentence in sentences)
 
 

@@ -22,7 +22,7 @@ class JsonResponse(Response):
         return orjson.dumps(content, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-class Problem(HTTPException):
+class ApiError(HTTPException):
     """An error response: its status, a code for programs, a message for people, and the invalid field."""
 
     def __init__(
@@ -46,27 +46,27 @@ async def _report(request: Request, error: Exception) -> Response:
 HANDLERS: dict[Any, Any] = dict.fromkeys((HTTPException, RequestValidationError, ElmoError, Exception), _report)
 
 
-def _to_problem(request: Request, error: Exception) -> Problem:
-    if isinstance(error, Problem):
+def _to_problem(request: Request, error: Exception) -> ApiError:
+    if isinstance(error, ApiError):
         return error
     if isinstance(error, RequestValidationError):
         return _describe_faults(error.errors())
     if isinstance(error, ElmoError):
-        return Problem(400, "invalid_input", str(error))
+        return ApiError(400, "invalid_input", str(error))
     if not isinstance(error, HTTPException):
-        return Problem(500, "failed", "The server failed to process this request; see its log.")
+        return ApiError(500, "failed", "The server failed to process this request; see its log.")
     codes = {404: "not_found", 405: "method_not_allowed"}
     message = f"{request.method} {request.url.path[:200]}: {error.detail}; see /docs for the routes."
-    return Problem(error.status_code, codes.get(error.status_code, "http_error"), message, headers=error.headers)
+    return ApiError(error.status_code, codes.get(error.status_code, "http_error"), message, headers=error.headers)
 
 
-def _describe_faults(faults: Sequence[Any]) -> Problem:
+def _describe_faults(faults: Sequence[Any]) -> ApiError:
     """Report the first invalid field; a field with a union type has one fault per type."""
     _, *location = faults[0]["loc"]  # it begins with "body"
     if not location:
         message = 'The body must be a JSON object, such as {"sentences": ["I went to the bank"]}.'
-        return Problem(422, "invalid_request", message)
+        return ApiError(422, "invalid_request", message)
     field = str(location[0])
     place = field + "".join(f"[{part}]" for part in location if isinstance(part, int))
     rules = dict.fromkeys(fault["msg"] for fault in faults if fault["loc"][1] == field)
-    return Problem(422, "invalid_request", f"{place}: {' or '.join(rules)}.", field=field)
+    return ApiError(422, "invalid_request", f"{place}: {' or '.join(rules)}.", field=field)

@@ -14,7 +14,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from elmo.serve.errors import Problem
+from elmo.serve.errors import ApiError
 from elmo.serve.settings import Settings
 
 _HEADERS = {
@@ -66,7 +66,7 @@ class Gate:
         try:
             with self._metrics.in_progress.track_inprogress():
                 await self._process(scope, receive, send_and_record)
-        except Problem as problem:
+        except ApiError as problem:
             await problem.to_response()(scope, receive, send_and_record)
         finally:
             route = getattr(scope.get("route"), "path", "other")
@@ -88,21 +88,21 @@ class Gate:
             await self._app(scope, receive, send)
 
     async def _read_body(self, request: Request) -> bytes:
-        """Return the body; Problem if it is too long, too slow, or not strict JSON (NaN, lone surrogates)."""
+        """Return the body. Raises ApiError if it is too long, too slow, or not strict JSON (NaN, lone surrogates)."""
         limit, seconds, body = self._settings.max_body_bytes, self._settings.max_seconds, bytearray()
         try:
             with anyio.fail_after(seconds):
                 async for chunk in request.stream():
                     body += chunk
                     if len(body) > limit:
-                        raise Problem(413, "too_large", f"The body is longer than {limit} bytes; send less at once.")
+                        raise ApiError(413, "too_large", f"The body is longer than {limit} bytes; send less at once.")
             from_json(body or b"null", allow_inf_nan=False)
         except (TimeoutError, ClientDisconnect) as error:
             message = f"The body did not arrive within {seconds:g} seconds."
-            raise Problem(408, "request_timeout", message, headers={"Connection": "close"}) from error
+            raise ApiError(408, "request_timeout", message, headers={"Connection": "close"}) from error
         except ValueError as error:
             message = f"The body is not valid JSON ({error}); send a JSON object."
-            raise Problem(400, "invalid_json", message) from error
+            raise ApiError(400, "invalid_json", message) from error
         return bytes(body)
 
     def _check_access(self, request: Request) -> None:
@@ -113,13 +113,13 @@ class Gate:
         if self._settings.api_key is not None:
             if not _has_key(request, self._settings.api_key):
                 message = "The key is missing or wrong; send it as 'Authorization: Bearer KEY'."
-                raise Problem(401, "unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
+                raise ApiError(401, "unauthorized", message, headers={"WWW-Authenticate": "Bearer"})
         elif not is_known_host(host, self._hosts):
             message = f"{host!r:.80} is not a name of this server; use its address, or start it with "
-            raise Problem(403, "unknown_host", f"{message}--allowed-host NAME or with a key.")
+            raise ApiError(403, "unknown_host", f"{message}--allowed-host NAME or with a key.")
         elif request.method not in ("GET", "HEAD", "OPTIONS") and self._is_cross_site(request):
             message = f"A page of {origin!r:.80} sent this request; start the server with --cors-origin to allow that."
-            raise Problem(403, "cross_site", message)
+            raise ApiError(403, "cross_site", message)
 
     def _is_cross_site(self, request: Request) -> bool:
         """Return whether a page of another site sent a request; programs other than browsers send no Origin."""

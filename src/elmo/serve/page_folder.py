@@ -24,8 +24,8 @@ from elmo.checkpoint.folder import (
     FORMAT_NAME,
     FORMAT_VERSION,
     WEIGHTS_FILE,
-    list_components,
-    list_entries,
+    named_components,
+    named_word_lists,
 )
 from elmo.checkpoint.tensors import Array, write_tensors
 from elmo.checkpoint.vocabulary import change_vocabulary
@@ -147,12 +147,12 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> None:
     }  # fmt: skip
     if softmax:
         write_tensors(folder / SOFTMAX, softmax, {})
-    for name, component in list_components(checkpoint).items():
+    for name, component in named_components(checkpoint).items():
         header[name] = {"settings": component.config.to_dict()}
         exact = ("scales", "vectors")
         arrays = {key: array if key in exact else _to_float16(array) for key, array in component.arrays.items()}
         write_tensors(folder / f"{name}.safetensors", arrays, {})
-    for name, entries in list_entries(checkpoint).items():
+    for name, entries in named_word_lists(checkpoint).items():
         # Not every web host compresses its responses.
         (folder / f"{name}.gz").write_bytes(gzip.compress(format_lines(entries), mtime=0))
     sizes = {path.name: path.stat().st_size for path in sorted(folder.iterdir())}

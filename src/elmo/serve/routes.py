@@ -16,7 +16,7 @@ from elmo.analysis.occurrences import QUERY_SOURCE, Occurrence, join_words
 from elmo.inference.layers import cosine
 from elmo.model import Array
 from elmo.serve import schemas
-from elmo.serve.errors import JsonResponse, Problem
+from elmo.serve.errors import ApiError, JsonResponse
 from elmo.serve.service import ServiceOf
 from elmo.tasks.examples import describe_prediction
 
@@ -31,7 +31,7 @@ async def encode_texts(body: schemas.EmbeddingsRequest, service: ServiceOf) -> J
     dim = model.elmo.sentence_shape()[0]
     if body.dimensions not in (None, dim):
         message = f"dimensions is {body.dimensions}, but {model.name} has {dim}; leave it out."
-        raise Problem(422, "invalid_request", message, field="dimensions")
+        raise ApiError(422, "invalid_request", message, field="dimensions")
     sentences = _words(await service.tokenize(body.input, "input", model.elmo))
     service.check_values(len(sentences), dim, "input")
     vectors = await service.compute(
@@ -61,7 +61,7 @@ async def embed_sentences(body: schemas.EmbedRequest, service: ServiceOf) -> Jso
     if body.spans is not None:
         if len(body.spans) != len(words):
             message = f"spans has {len(body.spans)} lists for {len(words)} sentences; send one list per sentence."
-            raise Problem(422, "invalid_request", message, field="spans")
+            raise ApiError(422, "invalid_request", message, field="spans")
         service.check_values(sum(map(len, body.spans)), values_per_word, "spans")
         embed = partial(model.elmo.embed_spans, words, body.spans, layers=layers)
         arrays: Any = await service.run(embed, words)
@@ -91,7 +91,7 @@ async def compare_words(body: schemas.SimilarityRequest, service: ServiceOf) -> 
     layers: Any = body.layers
     if layers == "all":
         message = "layers is all, but two vectors are compared; choose another. cosine_by_layer reports each layer."
-        raise Problem(422, "invalid_request", message, field="layers")
+        raise ApiError(422, "invalid_request", message, field="layers")
     (words_a, span_a), (words_b, span_b) = await service.locate_words(
         model.elmo,
         ("sentence_a", body.sentence_a, body.index_a),

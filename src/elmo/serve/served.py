@@ -12,7 +12,7 @@ from elmo.checkpoint.folder import card_field
 from elmo.checkpoint.source import DEFAULT_MODEL, DEFAULT_NAME, MODELS_BY_SCRIPT, choose_model
 from elmo.errors import ConfigError
 from elmo.model import Elmo
-from elmo.serve.errors import Problem
+from elmo.serve.errors import ApiError
 from elmo.serve.schemas import Text
 from elmo.serve.settings import Settings
 from elmo.tasks.taggers import Tagger, open_taggers
@@ -90,7 +90,7 @@ class Served:
             return known.get(choose_model([text[:_LANGUAGE_CHARACTERS]]) or FIRST_MODEL, first)
         if name not in known:
             message = f"Unknown model {name!r:.80}; available models: {', '.join(self.models)}."
-            raise Problem(404, "model_not_found", message, field="model")
+            raise ApiError(404, "model_not_found", message, field="model")
         return known[name]
 
     def describe_tasks(self) -> list[dict[str, Any]]:
@@ -107,7 +107,7 @@ class Served:
         """Return a task by its name."""
         if name not in self.tasks:
             message = f"Unknown task {name!r:.80}; available tasks: {', '.join(self.tasks)}."
-            raise Problem(404, "task_not_found", message)
+            raise ApiError(404, "task_not_found", message)
         return self.tasks[name]
 
 

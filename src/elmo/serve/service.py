@@ -10,8 +10,8 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from elmo.model import Elmo
-from elmo.serve.batching import Batcher, Function, Words, count_words
-from elmo.serve.errors import Problem
+from elmo.serve.batching import BatchFunction, Batcher, Sentence, count_tokens
+from elmo.serve.errors import ApiError
 from elmo.serve.middleware import Metrics
 from elmo.serve.schemas import Text
 from elmo.serve.served import Served
@@ -61,34 +61,34 @@ class Service:
         return sentences
 
     def check_words(self, sentences: Sequence[Sequence[Any]], field: str) -> None:
-        """Raise Problem if a request has too many words, including two boundaries per sentence."""
-        count, limit = count_words(sentences), self.settings.max_words
+        """Raise ApiError if a request has too many words, including two boundaries per sentence."""
+        count, limit = count_tokens(sentences), self.settings.max_words
         if count > limit:
             message = f"{field} has {count} words, with two boundaries per sentence, but at most {limit} are accepted"
-            raise Problem(413, "too_large", f"{message}; send several requests.", field=field)
+            raise ApiError(413, "too_large", f"{message}; send several requests.", field=field)
 
     def check_values(self, num_words: int, values_per_word: int, field: str) -> None:
-        """Raise Problem if the response would have too many numbers."""
+        """Raise ApiError if the response would have too many numbers."""
         count, limit = num_words * values_per_word, self.settings.max_values
         if count > limit:
             advice = f"ask for {max(1, limit // values_per_word)} words at once, or for fewer layers"
             message = f"The response would have {count} numbers, but at most {limit} are sent; {advice}."
-            raise Problem(413, "response_too_large", message, field=field)
+            raise ApiError(413, "response_too_large", message, field=field)
 
-    async def run(self, function: Callable[[], ResultT], sentences: Sequence[Words]) -> ResultT:
+    async def run(self, function: Callable[[], ResultT], sentences: Sequence[Sentence]) -> ResultT:
         """Run a function of these sentences in the compute thread and return its result."""
         words = [*itertools.chain.from_iterable(sentences)]  # one entry in the queue, which is not split
         (result,) = await self.compute(object(), lambda _: [function()], [words])
         return result  # type: ignore[no-any-return]
 
-    async def compute(self, key: Hashable, function: Function, sentences: Sequence[Words]) -> list[Any]:
-        """Return the results of Batcher.compute, one per sentence; Problem if they are not ready in time."""
+    async def compute(self, key: Hashable, function: BatchFunction, sentences: Sequence[Sentence]) -> list[Any]:
+        """Return the results of Batcher.compute, one per sentence. Raises ApiError if they are not ready in time."""
         seconds = self.settings.max_seconds
         try:
             return await asyncio.wait_for(self.batcher.compute(key, function, sentences), seconds)
         except asyncio.TimeoutError as error:
             message = f"The result was not ready within {seconds:g} seconds; try again, or with less text."
-            raise Problem(504, "result_timeout", message) from error
+            raise ApiError(504, "result_timeout", message) from error
 
 
 def _get_service(request: Request) -> Service:

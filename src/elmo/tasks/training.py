@@ -30,7 +30,7 @@ from elmo.files.durable import holding, is_vacant, remove, replace_file, sha256_
 from elmo.layer import ElmoLayer, LayerMixes
 from elmo.model import Elmo
 from elmo.nn.scalar_mix import ScalarMix
-from elmo.tasks.families.blocks import BilmReference, NetworkInputs, Vocabularies, WordList, choose_words
+from elmo.tasks.families.blocks import BilmReference, NetworkInputs, Vocabularies, WordList, build_vocabulary
 from elmo.tasks.families.network import Labels
 from elmo.tasks.families.pooled import PooledClassifier, choose_ngrams
 from elmo.tasks.fit import BILM_PREFIX, FitState, TaskReport, fit, limit_threads
@@ -256,7 +256,7 @@ class _Run:
         if is_pooled:
             return Vocabularies(choose_ngrams(texts) if words.kinds else learned, pretrained), None
         if "learned" in words.kinds:
-            learned = choose_words(texts, min_count=words.min_count)
+            learned = build_vocabulary(texts, min_count=words.min_count)
         if "pretrained" in words.kinds:
             pretrained, vectors = self._shared.read_pretrained(words.num_kept)
         return Vocabularies(learned, pretrained), vectors

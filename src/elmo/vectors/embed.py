@@ -28,7 +28,7 @@ from elmo.vectors.folder import REJECTS, VECTORS, PartRecord, read_part_records,
 from elmo.vectors.formats import FILE_WRITERS, Add, Layout, line_writer
 from elmo.vectors.reading import Vectors, open_folder
 from elmo.vectors.settings import VectorSettings
-from elmo.vectors.writing import PartJob, RowEmbedder, make_layout, open_workers, write_here, write_in_workers
+from elmo.vectors.writing import Job, RowEmbedder, make_layout, open_workers, write_in_workers, write_locally
 
 _LIBRARIES = {"parquet": "pyarrow", "npy": "numpy"}
 
@@ -74,8 +74,8 @@ def embed_files(
         inputs = open_inputs(sources)
         description = _describe(model, inputs, settings)
         if VECTORS.begin(output, description, force=force):
-            job = PartJob(output.resolve(), settings, identify(description), stops=on_error == "stop")
-            write = write_here if run is None else partial(write_in_workers, run, worker_threads)
+            job = Job(output.resolve(), settings, identify(description), on_error)
+            write = write_locally if run is None else partial(write_in_workers, run, worker_threads)
             _run(job, inputs, description, partial(write, job=job, model=model), show_progress_bar)
     return open_folder(output)
 
@@ -114,7 +114,7 @@ def _describe(model: Elmo, inputs: Sequence[InputFile], settings: VectorSettings
 
 
 def _run(
-    job: PartJob,
+    job: Job,
     inputs: Sequence[InputFile],
     description: dict[str, Any],
     write: Callable[[Iterator[Part], Advance], Iterable[PartRecord]],
@@ -122,7 +122,7 @@ def _run(
 ) -> None:
     """Write the parts, the list of rejected rows, and the manifest."""
     finished = read_part_records(job.output, job.identity)
-    if job.stops:  # a part with broken rows is computed again, and stops there
+    if job.on_error == "stop":  # a part with broken rows is computed again, and stops there
         finished = {number: record for number, record in finished.items() if not record.rejects}
     num_rows: Counter[Source] = Counter()
 

@@ -82,11 +82,11 @@ class VectorOptions(ModelOptions):
                 "Sentences can be written to standard output or one file; give files, or -, to write a folder."
             )
         from elmo.vectors.embed import embed_files
-        from elmo.vectors.writing import share_threads
+        from elmo.vectors.writing import plan_workers
 
         on_ray = self.engine == "ray"
         requested = (None, None) if on_ray else (self.workers, self.threads)
-        num_workers, num_threads = share_threads(*requested, on_cpu=self.device == "cpu")
+        num_workers, num_threads = plan_workers(*requested, on_cpu=self.device == "cpu")
         model = replace(self, threads=num_threads).open(state=self.state)
         with resumable():
             vectors = embed_files(

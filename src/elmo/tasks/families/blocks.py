@@ -1,7 +1,7 @@
 """The building blocks of task networks: word vectors without context, sequence encoders with ELMo, pooling, attention.
 
 Words -> x (pretrained, learned, or computed from characters) -> [x; ELMo] -> sequence encoder -> h, or [h; ELMo].
-Masks (B, T) are True for real words; padded positions are zero and have no effect.
+Masks (B, T) are True for real words; padded positions are zero and have no effect. [a; b] means concatenation.
 """
 
 from collections import Counter
@@ -22,10 +22,10 @@ from elmo.tasks.examples import Words
 from elmo.tasks.settings import NetworkSettings, TaskSettings, WordSettings
 
 PADDING, UNKNOWN, FIRST_WORD = 0, 1, 2
-MAX_CHARACTERS, NUM_CHARACTER_FILTERS = 30, 50
+MAX_BYTES_PER_WORD, NUM_CHARACTER_FILTERS = 30, 50
 NUM_BYTES = 256
-LayersOf = Callable[[Words], npt.NDArray[np.float16]]  # a sentence -> its values (T, num_values), or their mean
-VERY_LOW = -1e9
+ReadLayers = Callable[[Words], npt.NDArray[np.float16]]  # -> layers and context vectors, (T or 1, num_values)
+MASKED_SCORE = -1e9
 
 
 class WordList:
@@ -43,21 +43,21 @@ class WordList:
         known = self._ids
         return [known.get(word) or known.get(word.lower()) or UNKNOWN for word in words]
 
-    def known_ids(self, words: Iterable[str]) -> Iterator[int]:
+    def known_indices(self, words: Iterable[str]) -> Iterator[int]:
         """Yield the index, from 0, of each word that is in the list with exactly this spelling."""
         return (self._ids[word] - FIRST_WORD for word in words if word in self._ids)
 
 
 @dataclass(frozen=True)
 class Vocabularies:
-    """The words with learned and with pretrained vectors."""
+    """The vocabularies of the learned and the pretrained embeddings."""
 
     learned: WordList
     pretrained: WordList
 
 
-def choose_words(sentences: Iterable[Sequence[str]], *, min_count: int) -> WordList:
-    """Return the words that are frequent enough for a learned vector."""
+def build_vocabulary(sentences: Iterable[Sequence[str]], *, min_count: int) -> WordList:
+    """Return the words that occur at least `min_count` times."""
     counts = Counter(word for words in sentences for word in words)
     return WordList(sorted(word for word, count in counts.items() if count >= min_count))
 
@@ -65,22 +65,22 @@ def choose_words(sentences: Iterable[Sequence[str]], *, min_count: int) -> WordL
 def read_pretrained(
     path: Path, sentences: Iterable[Sequence[str]], *, num_kept: int
 ) -> tuple[WordList, npt.NDArray[np.float32]]:
-    """Return the words in the data and the first ones in the file, and their vectors from the third row on.
+    """Return the vocabulary (words of the data plus the first `num_kept` of the file) and the embedding matrix.
 
-    The first two rows are for padding and for unknown words. The file is text in the format of GloVe or word2vec.
+    Rows 0 and 1 are for padding and unknown words. The file is text in the format of GloVe or word2vec.
     """
-    chosen = {spelling for words in sentences for word in words for spelling in (word, word.lower())}
+    selected = {spelling for words in sentences for word in words for spelling in (word, word.lower())}
     with open_word_vectors(path) as file:
-        # Words with a space, which GloVe has a few of, are only kept if the data has them.
-        chosen.update(line.split(b" ", 1)[0].decode("utf-8", "replace") for line in islice(file, num_kept))
-    by_word = read_word_vectors(path, chosen)
+        # A few GloVe entries contain spaces; they are kept only if they occur in the data.
+        selected.update(line.split(b" ", 1)[0].decode("utf-8", "replace") for line in islice(file, num_kept))
+    by_word = read_word_vectors(path, selected)
     vectors = np.stack([by_word[word] for word in sorted(by_word)])
     unknown = vectors.mean(axis=0)
     return WordList(sorted(by_word)), np.concatenate([np.zeros_like(unknown)[None], unknown[None], vectors])
 
 
 class WordFeatures(nn.Module):
-    """Words -> x (B, T, dim): the concatenated word vectors of all kinds."""
+    """Concatenates the learned, pretrained and character-based vectors of words: x (B, T, dim)."""
 
     def __init__(self, settings: WordSettings, words: Vocabularies, pretrained: Tensor | None) -> None:
         """`pretrained`: one row per word, as read_pretrained returns them."""
@@ -127,14 +127,14 @@ class CharacterCnn(nn.Module):
         """
         numbers = {"": 0}
         rows = [[numbers.setdefault(word, len(numbers)) for word in words] for words in sentences]
-        contents = [word.encode("utf-8", "surrogatepass")[:MAX_CHARACTERS] for word in numbers]
+        contents = [word.encode("utf-8", "surrogatepass")[:MAX_BYTES_PER_WORD] for word in numbers]
         ids = _pad([[byte + 1 for byte in content] for content in contents], max(map(len, contents)) + 2)
         features = self.filters(self.embedding(ids).transpose(1, 2)).amax(dim=2).tanh()
         return F.embedding(_pad(rows, length), features)
 
 
 def build_sequence_encoder(settings: NetworkSettings, input_dim: int) -> nn.Module:
-    """Build the sequence encoder of some settings: vectors (B, T, D) and their mask -> h (B, T, dim)."""
+    """Build the sequence encoder described by `settings`: vectors (B, T, D) and their mask -> h (B, T, dim)."""
     if settings.kind == "bilstm":
         return _BiLstm(input_dim, settings.dim, settings.num_layers)
     if settings.kind == "cnn":
@@ -174,10 +174,10 @@ class _Cnn(nn.Module):
         )
 
     def forward(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        real = mask[:, None]
-        states = inputs.transpose(1, 2) * real
+        valid = mask[:, None]
+        states = inputs.transpose(1, 2) * valid
         for number, filters in enumerate(self.filters):
-            new = F.relu(filters(states)) * real
+            new = F.relu(filters(states)) * valid
             states = new if number == 0 else states + new
         return states.transpose(1, 2)
 
@@ -199,12 +199,12 @@ class BilmReference:
     """The biLM that a task was trained with: its source, its fingerprints and its shape."""
 
     source: str | None  # None: the default model
-    hash: str
+    hash: str  # of its weights
     num_layers: int
     dim: int
     is_carried: bool = False
     precision: str = "float32"
-    context_dim: int = 0  # of the context layer, if the task uses it
+    context_dim: int = 0  # of the context vectors, if the task uses them
     context_hash: str | None = None
 
     @property
@@ -215,11 +215,11 @@ class BilmReference:
 
 @dataclass(frozen=True)
 class NetworkInputs:
-    """What a network knows about words: their vocabularies, and the layers of a frozen biLM."""
+    """The word-level inputs of a task network: vocabularies, and the layers of a frozen biLM."""
 
     words: Vocabularies
     bilm: BilmReference | None = None
-    layers_of: LayersOf | None = None  # the values of a sentence; None without a frozen biLM
+    layers_of: ReadLayers | None = None  # the values of a sentence; None without a frozen biLM
 
     def stack_layers(self, sentences: Sequence[Words], length: int) -> Tensor:
         """Return the layers (L+1, B, T, 2D) of the frozen biLM for sentences padded to `length`."""
@@ -237,7 +237,7 @@ def batch_length(sentences: Sequence[Words]) -> int:
 
 
 class Encoder(nn.Module):
-    """Sentences -> [x; ELMo] -> sequence encoder -> [h; ELMo]; the settings determine where ELMo enters."""
+    """Sentences -> [x; ELMo] -> sequence encoder -> [h; ELMo]; the settings say where ELMo vectors are concatenated."""
 
     __call__: Callable[..., tuple[Tensor, Tensor]]  # nn.Module's own signature would hide the result's type
 
@@ -250,7 +250,7 @@ class Encoder(nn.Module):
         *,
         extra_dim: int = 0,
     ) -> None:
-        """`elmo` mixes precomputed layers or, if tuned, encodes the words; `extra_dim`: further features of words."""
+        """`elmo`: mixes precomputed layers, or is an ElmoLayer to fine-tune; `extra_dim`: extra features per word."""
         super().__init__()
         self._inputs = inputs
         self.words = words
@@ -258,7 +258,7 @@ class Encoder(nn.Module):
         where, elmo_dim = settings.elmo.where, 0 if elmo is None else elmo.output_dim
         self._at_input, self._at_output = where in ("input", "both"), where in ("output", "both")
         self.input_dim = words.dim + extra_dim + elmo_dim * self._at_input
-        # Variational dropout: the same features are dropped at every word of a sentence (B, D, T).
+        # Variational dropout: the same features are dropped at every word of a sentence; Dropout1d expects (B, D, T).
         self.input_dropout = nn.Dropout1d(settings.words.dropout)
         self.output_dropout = nn.Dropout(settings.network.dropout)
         self.sequence = build_sequence_encoder(settings.network, self.input_dim)
@@ -296,27 +296,27 @@ def _pad(rows: list[list[int]], length: int) -> Tensor:
 
 
 def pool_max(states: Tensor, mask: Tensor) -> Tensor:
-    """(…, T, D) and (…, T) -> (…, D); zeros where nothing is real."""
-    best = states.masked_fill(~mask[..., None], VERY_LOW).amax(dim=-2)
+    """(…, T, D) and (…, T) -> (…, D): the maximum over the unmasked positions; zeros if all are masked."""
+    best = states.masked_fill(~mask[..., None], MASKED_SCORE).amax(dim=-2)
     return best * mask.any(dim=-1, keepdim=True)
 
 
 def pool_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """(…, T, D) and (…, T) -> (…, D); zeros where nothing is real."""
-    real = mask[..., None].to(states.dtype)
-    return (states * real).sum(dim=-2) / real.sum(dim=-2).clamp(min=1)
+    """(…, T, D) and (…, T) -> (…, D): the mean over the unmasked positions; zeros if all are masked."""
+    valid = mask[..., None].to(states.dtype)
+    return (states * valid).sum(dim=-2) / valid.sum(dim=-2).clamp(min=1)
 
 
 def pool_max_mean(states: Tensor, mask: Tensor) -> Tensor:
-    """(…, T, D) and (…, T) -> (…, 2D): maximum and mean of what is real."""
+    """(…, T, D) and (…, T) -> (…, 2D): maximum and mean over the unmasked positions."""
     return torch.cat([pool_max(states, mask), pool_mean(states, mask)], dim=-1)
 
 
-def pool_ranges(states: Tensor, rows: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
-    """Return max and mean (N, 2D) of N half-open ranges in rows of (B, T, D), in constant time per range."""
+def pool_spans(states: Tensor, rows: Tensor, spans: Sequence[tuple[int, int]]) -> Tensor:
+    """Return max and mean (N, 2D) of N half-open spans; span n is in sentence rows[n] of `states` (B, T, D)."""
     starts, ends = torch.tensor(spans, dtype=torch.int64).view(-1, 2).unbind(dim=1)
     lengths = (ends - starts).clamp(min=1)
-    # A sparse table: the maxima of 1, 2, 4, … words from each word on. Two overlapping entries cover any range.
+    # A sparse table: the maxima of 1, 2, 4, … words starting at each word. Two overlapping entries cover any span.
     tables, width = [states], 1
     while 2 * width <= int(lengths.max()):
         wider = torch.maximum(tables[-1][:, :-width], tables[-1][:, width:])
@@ -340,12 +340,12 @@ def span_mask(spans: Sequence[tuple[int, int]], length: int) -> Tensor:
 
 
 def masked_softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return the softmax over the last dimension; zeros where nothing is real."""
-    return torch.softmax(scores.masked_fill(~mask, VERY_LOW), dim=-1) * mask
+    """Return the softmax over the unmasked positions of the last dimension; zeros if all are masked."""
+    return torch.softmax(scores.masked_fill(~mask, MASKED_SCORE), dim=-1) * mask
 
 
 def attend(queries: Tensor, keys: Tensor, key_mask: Tensor) -> Tensor:
-    """(B, T, D) over (B, S, D) -> (B, T, D): the keys, weighted by their similarity to each query."""
+    """Dot-product attention: for each query (B, T, D), the softmax-weighted mean of the keys (B, S, D)."""
     return masked_softmax(queries @ keys.transpose(1, 2), key_mask[:, None]) @ keys
 
 
@@ -358,6 +358,6 @@ class AttentionPooling(nn.Module):
         self.weight = nn.Linear(dim // 2 or 1, 1)
 
     def forward(self, states: Tensor, mask: Tensor) -> Tensor:
-        """Pool the real positions."""
+        """Pool the unmasked positions."""
         weights = masked_softmax(self.weight(self.hidden(states).tanh())[..., 0], mask)
         return (weights[..., None] * states).sum(dim=-2)

@@ -26,7 +26,7 @@ from elmo.tasks.families.blocks import (
     pool_max,
     pool_max_mean,
     pool_mean,
-    pool_ranges,
+    pool_spans,
     span_mask,
 )
 from elmo.tasks.families.metrics import score_labels, score_numbers, score_relations
@@ -94,7 +94,7 @@ class Classification(_LabelNetwork):
         ]
         if self.phrase_scores is not None and phrases:
             rows, spans, labels = zip(*phrases, strict=True)
-            pooled = pool_ranges(states, torch.tensor(rows), spans)
+            pooled = pool_spans(states, torch.tensor(rows), spans)
             loss = loss + self._label_loss(self.phrase_scores(self._hide(pooled)), labels)
         return loss
 

@@ -114,7 +114,7 @@ class PooledClassifier(TaskNetwork):
         for number, example in enumerate(examples):
             if self._inputs.layers_of is not None:
                 vectors[number] = self._inputs.layers_of(example.words)[0]
-            numbers = Counter(self._inputs.words.learned.known_ids(_ngrams(example.words)))
+            numbers = Counter(self._inputs.words.learned.known_indices(_ngrams(example.words)))
             rows += [number] * len(numbers)
             columns += numbers.keys()
             values += [1 + math.log(count) for count in numbers.values()]

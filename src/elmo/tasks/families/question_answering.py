@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from elmo.tasks.examples import AnswerPrediction, Question, Words
 from elmo.tasks.families.blocks import (
-    VERY_LOW,
+    MASKED_SCORE,
     AttentionPooling,
     batch_length,
     build_sequence_encoder,
@@ -90,7 +90,7 @@ class QuestionAnswering(TaskNetwork):
         allowed = torch.ones(length, length, dtype=torch.bool).triu().tril(self._max_words - 1)
         if self.no_answer is not None:
             allowed[:-1, -1] = False
-        best, indices = span_scores.masked_fill(~allowed, VERY_LOW).flatten(1).max(dim=1)
+        best, indices = span_scores.masked_fill(~allowed, MASKED_SCORE).flatten(1).max(dim=1)
         return [
             _make_answer(example, index // length, index % length, probability)
             for example, index, probability in zip(examples, indices.tolist(), best.exp().tolist(), strict=True)
@@ -113,7 +113,7 @@ class QuestionAnswering(TaskNetwork):
         modelled = self.dropout(self.model(mixed, mask))
         scores = self.scores(modelled)
         scores = scores + torch.cat([modelled @ end(question)[..., None] for end in (self.first, self.last)], dim=-1)
-        scores = scores.masked_fill(~mask[..., None], VERY_LOW)
+        scores = scores.masked_fill(~mask[..., None], MASKED_SCORE)
         if self.no_answer is not None:
             no_answer = self.no_answer(torch.cat([question, pool_max(modelled, mask)], dim=-1))
             scores = torch.cat([scores, no_answer[:, None]], dim=1)

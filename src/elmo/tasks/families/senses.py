@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from elmo.tasks.examples import SensePrediction, SenseSentence, SenseTarget, rank_senses
-from elmo.tasks.families.blocks import VERY_LOW, pool_mean, span_mask
+from elmo.tasks.families.blocks import MASKED_SCORE, pool_mean, span_mask
 from elmo.tasks.families.network import Labels, MakeEncoder, TaskNetwork
 from elmo.tasks.settings import TaskSettings
 
@@ -67,7 +67,7 @@ class Senses(TaskNetwork):
         if not chosen:
             return torch.zeros(())
         scores = self._scores(vectors[chosen], [targets[row] for row in chosen])
-        correct = torch.full_like(scores, VERY_LOW)
+        correct = torch.full_like(scores, MASKED_SCORE)
         for row, target in enumerate(targets[number] for number in chosen):
             for key in target.keys or ():
                 correct[row, self._senses[target.entry].index(key)] = 0
@@ -93,10 +93,10 @@ class Senses(TaskNetwork):
         return pool_mean(states[torch.tensor(rows, dtype=torch.int64)], inside), targets
 
     def _scores(self, vectors: Tensor, targets: Sequence[SenseTarget]) -> Tensor:
-        """Return (N, largest number of senses), with VERY_LOW after the last sense of a lemma."""
+        """Return (N, largest number of senses), with MASKED_SCORE after the last sense of a lemma."""
         candidates = [[self._rows[t.entry, key] for key in self._senses[t.entry]] for t in targets]
         width = max(map(len, candidates))
         rows = torch.tensor([row + [0] * (width - len(row)) for row in candidates])
-        real = torch.tensor([[number < len(row) for number in range(width)] for row in candidates])
+        valid = torch.tensor([[number < len(row) for number in range(width)] for row in candidates])
         scores: Tensor = (self.vectors(rows) @ vectors[..., None])[..., 0] + self.bias(rows)[..., 0]
-        return scores.masked_fill(~real, VERY_LOW)
+        return scores.masked_fill(~valid, MASKED_SCORE)

@@ -100,9 +100,9 @@ class Crf(nn.Module):
     def loss(self, scores: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
         """Return the mean of -log p(tags) over sentences: scores (B, T, K), tags (B, T), mask (B, T)."""
         # Training data may violate the scheme, so forbidden transitions are only excluded in decoding.
-        real = mask.to(scores.dtype)
-        chosen = (scores.gather(2, tags[..., None])[..., 0] * real).sum(dim=1)
-        steps = self.transitions[tags[:, :-1], tags[:, 1:]] * real[:, 1:]
+        valid = mask.to(scores.dtype)
+        chosen = (scores.gather(2, tags[..., None])[..., 0] * valid).sum(dim=1)
+        steps = self.transitions[tags[:, :-1], tags[:, 1:]] * valid[:, 1:]
         ends = tags.gather(1, (mask.sum(dim=1) - 1).clamp(min=0)[:, None])[:, 0]
         gold = chosen + steps.sum(dim=1) + self.first[tags[:, 0]] + self.last[ends]
         total = self.first + scores[:, 0]
