@@ -10,7 +10,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from elmo.model import Elmo
-from elmo.serve.batching import BatchFunction, Batcher, Sentence, count_tokens
+from elmo.serve.batching import Batcher, BatchFunction, Sentence, count_tokens
 from elmo.serve.errors import ApiError
 from elmo.serve.middleware import Metrics
 from elmo.serve.schemas import Text
