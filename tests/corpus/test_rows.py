@@ -17,7 +17,7 @@ from elmo.files.sources import BrokenRow, find_sources, open_inputs
 
 def read(path, format=None, **columns):
     sources = find_sources([str(path)], path.parent / "stdin", format=format)
-    parts = cut_rows(sources, Columns(**columns), 1, keeps_broken=True)
+    parts = cut_rows(sources, Columns(**columns), 1, keep_broken=True)
     return [row for part in parts for row in part.rows]
 
 

@@ -168,8 +168,8 @@ def test_a_model_without_softmax(tiny_model):
 def test_a_model_without_vocabulary():
     model = Elmo.from_config(language_config(4))
     message = (
-        "This model has no vocabulary, so it cannot say which words its softmax predicts; put the vocabulary file "
-        "it was trained with beside its other files, as training here or the TensorFlow checkpoint does."
+        "This model has no vocabulary, so the words that its softmax predicts are unknown; add the vocabulary file "
+        "that it was trained with to its folder."
     )
     with refused(message):
         model.score("I went")
@@ -178,8 +178,8 @@ def test_a_model_without_vocabulary():
 def test_a_vocabulary_without_special_words():
     model = Elmo.from_config(language_config(2), vocabulary=("<S>", "bank"))
     message = (
-        "The vocabulary of this model lacks </S>, <UNK>, which predicting sentences needs; put the vocabulary "
-        "file it was trained with beside its other files."
+        "The vocabulary of this model lacks </S>, <UNK>, which scoring requires; add the vocabulary "
+        "file that it was trained with to its folder."
     )
     with refused(message):
         model.score("I went")

@@ -48,7 +48,7 @@ def test_the_key_is_never_shown():
     assert "secret" not in repr(Settings(api_key="secret"))
     with pytest.raises(ConfigError) as error:
         read_settings(api_key="secret with spaces")
-    assert "secret" not in str(error.value) and "api_key is no key: it is empty, or has spaces" in str(error.value)
+    assert "secret" not in str(error.value) and "api_key is invalid: it is empty, or has spaces" in str(error.value)
 
 
 @pytest.mark.parametrize(

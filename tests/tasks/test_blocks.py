@@ -45,10 +45,10 @@ def make_encoder(model, **changes):
         mixes = LayerMixes(3, model.dim, num_mixes=num_mixes, dropout=0.0, layers=elmo.layers)
     words = blocks.Vocabularies(blocks.WordList(["a", "b"] if settings.words.kinds else []), blocks.WordList())
 
-    def layers_of(sentence):
+    def read_layers(sentence):
         return model.embed([list(sentence)], layers="all")[0].transpose(1, 0, 2).reshape(len(sentence), 3 * model.dim)
 
-    inputs = blocks.NetworkInputs(words, blocks.BilmReference(None, "", 3, model.dim), layers_of)
+    inputs = blocks.NetworkInputs(words, blocks.BilmReference(None, "", 3, model.dim), read_layers)
     return blocks.Encoder(inputs, blocks.WordFeatures(settings.words, words, None), mixes, settings).eval()
 
 

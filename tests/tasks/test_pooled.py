@@ -21,9 +21,9 @@ def fit(examples, layers=None):
     """Fit the classifier on examples whose pooled layers are given; return it with its held-out predictions."""
     words = Vocabularies(choose_ngrams([example.words for example in examples]), WordList())
     shape = None if layers is None else BilmReference(None, "", 1, len(next(iter(layers.values()))))
-    layers_of = None if layers is None else lambda words: np.asarray(layers[words], dtype=np.float16)[None]
+    read_layers = None if layers is None else lambda words: np.asarray(layers[words], dtype=np.float16)[None]
     labels = {"labels": sorted({example.label for example in examples})}
-    network = PooledClassifier(labels, NetworkInputs(words, shape, layers_of))
+    network = PooledClassifier(labels, NetworkInputs(words, shape, read_layers))
     return network, network.fit_examples(examples, seed=0)
 
 

@@ -1,4 +1,4 @@
-"""The text of a part -> its word ids and distinct words -> the word table and the shards of a corpus.
+"""Convert the text of parts to word ids, and write the word table and the shards of a corpus.
 
 Part ids number the words of one part from 1; shard ids number the words of the whole corpus. Id 0, BOS, precedes each
 sentence. A shard id is a row of the word table: row 0 is BOS and has no bytes, and words follow in code point order.

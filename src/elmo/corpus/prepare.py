@@ -1,4 +1,4 @@
-"""Text files -> a folder that the trainer reads (prepared.py): parts, one word list, vocabulary, shards, manifest.
+"""Prepare text files for training: write a folder of shards, a word table and a vocabulary, see prepared.py.
 
 Finished parts are kept, so the same call resumes an interrupted one; the manifest is written last. The result does
 not depend on the number of workers. Nothing is trained here.
@@ -22,7 +22,7 @@ from elmo.files.work_folder import identify, read_records, run_parts
 from elmo.files.workers import Workers, count_cores
 from elmo.progress import Advance
 
-_MOST_WORKERS_BY_DEFAULT = 8  # so that all workers together use less than 2 GiB
+_MAX_DEFAULT_WORKERS = 8  # all workers together then use less than 2 GiB
 
 
 def prepare(
@@ -61,7 +61,7 @@ def prepare(
         shard_bytes=shard_bytes,
     )
     output = Path(output)
-    num_workers = min(count_cores(), _MOST_WORKERS_BY_DEFAULT) if num_workers is None else num_workers
+    num_workers = min(count_cores(), _MAX_DEFAULT_WORKERS) if num_workers is None else num_workers
     if num_workers < 1:
         raise InputError(f"num_workers is {num_workers}; at least 1 is needed.")
     if settings.vocabulary is not None:
@@ -102,7 +102,7 @@ def _write_parts(
 def _write_corpus(
     output: Path, settings: PrepareSettings, description: dict[str, Any], records: Sequence[PartRecord]
 ) -> None:
-    """Write everything else, from the word table to the manifest."""
+    """Write the word table, the vocabulary, the shards and the manifest."""
     num_words = sum(record.num_words for record in records)
     num_sentences = sum(record.num_sentences for record in records)
     if not num_words:

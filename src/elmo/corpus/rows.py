@@ -93,34 +93,34 @@ class Part:
 
 
 def cut_rows(
-    sources: Sequence[Source], columns: Columns, part_bytes: int, *, keeps_broken: bool = False
+    sources: Sequence[Source], columns: Columns, part_bytes: int, *, keep_broken: bool = False
 ) -> Iterator[Part]:
     """Read all files in order and yield their rows in parts of at least `part_bytes` of text; the last may be smaller.
 
-    Raises InputError for a row that cannot be read, unless `keeps_broken`.
+    Raises InputError for a row that cannot be read, unless `keep_broken`.
     """
     rows: list[Row | BrokenRow] = []
     num_rows: Counter[Source] = Counter()
     number = first_index = size = 0
-    bytes_of_parts = bytes_of_files = 0  # of the parts that were yielded, and of the files that were read
+    yielded_bytes = finished_bytes = 0  # of the parts so far, and of the files before `source`
     for source in sources:
         with open_rows(source, columns) as (rows_of_file, bytes_read):
             for row in rows_of_file:
-                if isinstance(row, BrokenRow) and not keeps_broken:
+                if isinstance(row, BrokenRow) and not keep_broken:
                     raise row.to_error(source.label, source.unit)
                 rows.append(row)
                 num_rows[source] += 1
                 size += len(row.reason) if isinstance(row, BrokenRow) else row.num_bytes
                 if size >= part_bytes:
-                    input_bytes = bytes_of_files + bytes_read() - bytes_of_parts
+                    input_bytes = finished_bytes + bytes_read() - yielded_bytes
                     yield Part(number, first_index, tuple(rows), num_rows, input_bytes)
                     number += 1
                     first_index += len(rows)
-                    bytes_of_parts += input_bytes
+                    yielded_bytes += input_bytes
                     size, rows, num_rows = 0, [], Counter()
-        bytes_of_files += source.path.stat().st_size
+        finished_bytes += source.path.stat().st_size
     if rows:
-        yield Part(number, first_index, tuple(rows), num_rows, bytes_of_files - bytes_of_parts)
+        yield Part(number, first_index, tuple(rows), num_rows, finished_bytes - yielded_bytes)
 
 
 @contextmanager

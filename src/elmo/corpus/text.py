@@ -1,4 +1,4 @@
-"""Files of running text -> parts of about equal size -> sentences -> words, according to the settings.
+"""Split files of running text into parts of about equal size, into sentences and into words.
 
 The same files give the same parts in every run. A part ends at the end of a line or row, or, with split="none", at the
 end of a document.
@@ -20,7 +20,7 @@ def cut_parts(sources: Sequence[Source], settings: TextSettings, part_bytes: int
 
 
 def read_sentences(names: Sequence[str], settings: TextSettings, *, stdin_copy: Path) -> Iterator[list[str]]:
-    """Yield the words of every sentence in some files, without preparing a corpus; empty sentences are left out."""
+    """Yield the words of every sentence of the files, without preparing a corpus; empty sentences are left out."""
     for part in cut_parts(find_sources(names, stdin_copy), settings):
         yield from cut_words(part, settings)
 

@@ -1,4 +1,4 @@
-"""Words -> the static vectors of a context layer; sentences -> weighted sums of these vectors.
+"""Look up the static vectors of a context layer, and sum them up to the vectors of sentences.
 
 This module does not use the states of the language model.
 """
@@ -20,7 +20,7 @@ Array = npt.NDArray[np.float32]
 EncodeWords = Callable[[list[str]], Array]  # distinct words -> their vectors in layer 0, (n, D)
 Span: TypeAlias = tuple[int, int]  # a half-open range of words
 _ESTIMATES_BYTES = 32 * 2**20
-_ROWS_AT_ONCE = 4096  # of the table, expanded to float32
+_ROWS_AT_ONCE = 4096  # rows of the table that are expanded to float32
 NO_ROW = -1
 _TINY = np.finfo(np.float32).tiny
 
@@ -124,6 +124,6 @@ def normalize(vectors: Array) -> Array:
 
 def _remove_directions(vectors: Array, directions: Array) -> Array:
     """Remove orthonormal directions (k, d) from vectors (N, d); the result of a row does not depend on other rows."""
-    shares = np.einsum("nd,kd->nk", vectors, directions)
-    removed: Array = vectors - np.einsum("nk,kd->nd", shares, directions)
+    projections = np.einsum("nd,kd->nk", vectors, directions)
+    removed: Array = vectors - np.einsum("nk,kd->nd", projections, directions)
     return removed

@@ -1,4 +1,4 @@
-"""Sentences of words -> the requested vectors: batching, layers, context vectors, phrases, pooling.
+"""Compute the requested vectors of sentences: batching, layers, context vectors, phrases, pooling.
 
 The class Elmo checks arguments and tokenizes text; everything after that happens here.
 """
@@ -105,7 +105,7 @@ class Embedder:
 
     def _pack(self, sentences: Sentences, batch_size: int | None) -> Iterable[CharBatch]:
         """Return batches of sentences of similar length."""
-        # Carried state belongs to rows, so those sentences are one batch in the order given.
+        # A carried state belongs to a row, so all sentences are one batch, in their original order.
         if self._runtime.carries_state:
             return [self._indexer.batch(sentences)] if sentences else []
         budget = batch_size or SENTENCES_PER_BATCH

@@ -1,4 +1,4 @@
-"""Word vectors of a batch -> the requested layers of every word, with both directions in parallel.
+"""Run both directions of the language model over a batch in parallel: word vectors -> the requested layers.
 
 A direction runs step by step: over the first words of all sentences, then the second words, and so on. The words of a
 step are one matrix multiplication, without padding. Long texts are run in windows, with the state passed from one to
@@ -34,10 +34,10 @@ Array = npt.NDArray[np.float32]
 Indices = npt.NDArray[np.int64]
 
 WORDS_AT_ONCE = LONGEST_SENTENCE  # the maximum; encoders with large states run over fewer
-# Products of all steps together: some hundredths of a millisecond, about the time to wake a thread.
-LEAST_PRODUCTS_FOR_TWO = 2**22
-# Sentences per group if there are more cores than directions.
-LEAST_ROWS_PER_GROUP = 8
+# Fewer multiplications take one thread less time than waking a second one, some hundredths of a millisecond.
+MIN_PRODUCTS_FOR_TWO_THREADS = 2**22
+# Sentences per group, if there are threads for more than one group per direction.
+MIN_ROWS_PER_GROUP = 8
 
 
 class BidirectionalEncoder:
@@ -72,8 +72,8 @@ class BidirectionalEncoder:
         """Run over a batch from the zero state, given the vectors (U, D) of its distinct tokens.
 
         Returns (N, K, 2D), K vectors per token, weighted by `mix` (K, L+1), for consecutive sentences with their
-        boundaries. With `skip_last`, each direction stops before its final boundary, and its half of the vector of
-        this boundary is undefined.
+        boundaries. With `skip_last`, no direction reads its last token, a boundary, and its half of the vector of
+        this token is undefined.
         """
         places, compiled = batch.word_index, self._compiled
         if compiled is not None and not skip_last and len(places) == 1 and places.shape[1] <= self._words_at_once:
@@ -83,7 +83,7 @@ class BidirectionalEncoder:
     def forward_from(
         self, state: LstmState | None, words: Array, batch: CharBatch, mix: Array, *, skip_last: bool
     ) -> tuple[Array, LstmState]:
-        """Do the same from a state; also return the final state of each row."""
+        """Run over a batch from a state, like `forward`; also return the final state of each row."""
         places, lengths = batch.word_index, batch.lengths
         num_words = int(lengths.sum())
         result: Array = np.empty((num_words, len(mix), 2, words.shape[1]), dtype=np.float32)
@@ -98,8 +98,8 @@ class BidirectionalEncoder:
                 sources, targets = places[sentences, positions], starts[sentences] + positions
                 window = Window(words, sources, targets, counts, mix, result, side)
                 jobs.append(_Job(stack, window, None if initial is None else initial.rows(rows)))
-        after = self._run(jobs, num_words)
-        sides = [functools.reduce(LstmState.join, half) for half in (after[: len(groups)], after[len(groups) :])]
+        final = self._run(jobs, num_words)
+        sides = [functools.reduce(LstmState.join, half) for half in (final[: len(groups)], final[len(groups) :])]
         both = LstmState(np.stack([side.hidden for side in sides]), np.stack([side.cell for side in sides]))
         return result.reshape(num_words, len(mix), -1), both.rows(np.argsort(np.concatenate(groups)))
 
@@ -113,13 +113,13 @@ class BidirectionalEncoder:
         return [task() for task in tasks] if single else self._workers.run(tasks)
 
     def _is_small(self, num_words: int) -> bool:
-        return self._workers.num_threads == 1 or num_words * self._num_weights < LEAST_PRODUCTS_FOR_TWO
+        return self._workers.num_threads == 1 or num_words * self._num_weights < MIN_PRODUCTS_FOR_TWO_THREADS
 
     def _group_rows(self, lengths: Indices) -> list[Indices]:
-        """Return one group of rows per core, with similar total lengths and each sorted by falling length."""
-        falling = np.argsort(-lengths, kind="stable")
-        num_groups = max(1, min(self._workers.num_threads // 2, len(lengths) // LEAST_ROWS_PER_GROUP))
-        return [falling[first::num_groups] for first in range(num_groups)]
+        """Return one group of rows per core, with similar total lengths and each sorted by descending length."""
+        by_length = np.argsort(-lengths, kind="stable")
+        num_groups = max(1, min(self._workers.num_threads // 2, len(lengths) // MIN_ROWS_PER_GROUP))
+        return [by_length[first::num_groups] for first in range(num_groups)]
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def read_layers(config: EncoderConfig, weights: Mapping[str, Any], side: str) ->
 
 
 def order_steps(lengths: Indices, *, skip_last: bool, from_right: bool) -> tuple[Indices, Indices, Indices]:
-    """Return the order in which the words of sentences are processed; rows are sorted by falling length.
+    """Return the order in which the words of sentences are processed; rows are sorted by descending length.
 
     The result is the number of rows of each step, and the row and position of every word, step by step. With
     `skip_last`, the last word of each sentence is left out.

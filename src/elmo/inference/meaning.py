@@ -1,6 +1,6 @@
-"""A batch and its top layer -> "meaning" vectors; kernels/meaning.py has the formula.
+"""Compute the "meaning" vectors of a batch from its top layer; kernels/meaning.py has the formula.
 
-The candidate substitutes of a distinct word, the words with the nearest static vectors, are found once and cached.
+The candidate substitutes of a distinct word, the words with the nearest static vectors, are searched once and cached.
 """
 
 from collections.abc import Hashable, Sequence
@@ -25,8 +25,8 @@ LIKELIHOOD = 0.5  # power of the probability of a substitute
 FREQUENCY = 1.25  # power of a word's frequency by which its probability is divided
 NUM_CANDIDATE_WORDS = 20_000  # the most frequent ones of the table
 NUM_WORDS = 16_384  # only the first rows of the table have substitutes: other words are rare, with few meanings
-LEAST_WEIGHT = 0.07  # of a word with substitutes: words below, such as "the", have little meaning
-_MOST_LISTS = 20_000
+LEAST_WEIGHT = 0.07  # of a word with substitutes: words with a lower weight, such as "the", have little meaning
+_MAX_LISTS = 20_000
 
 
 class Meaning:
@@ -107,7 +107,7 @@ class _CandidateLists:
         """`factors` and `offsets` (C,) turn dot products of softmax rows into the scores of words."""
         self.words, self._factors, self._offsets = words, factors, offsets
         self._num_candidates, self._relatedness = min(num_candidates, len(factors)), relatedness
-        self._clear(_MOST_LISTS)
+        self._clear(_MAX_LISTS)
 
     def _clear(self, capacity: int) -> None:
         """Allocate new arrays, because running calls still use the old ones; the memory is taken as it is filled."""
@@ -124,7 +124,7 @@ class _CandidateLists:
         if missing:
             if len(self._numbers) + len(missing) > len(self._lists.priors):
                 missing = {key: token for token, key in enumerate(keys) if key != NO_ROW}
-                self._clear(max(_MOST_LISTS, len(missing)))
+                self._clear(max(_MAX_LISTS, len(missing)))
             self._add(missing, tokens)
             numbers = list(map(self._numbers.get, keys))
         return np.array([-1 if number is None else number for number in numbers], dtype=np.int64), self._lists

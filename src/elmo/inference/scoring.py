@@ -1,4 +1,4 @@
-"""States of each direction -> probabilities of words over the whole vocabulary; scores and perplexities.
+"""Compute the probabilities of words from the states of both directions; scores and perplexities of sentences.
 
 A softmax stored in int8 or float16 is expanded to float32 block by block, never as a whole.
 """
@@ -23,7 +23,7 @@ Array = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 BLOCK_BYTES = 32 * 2**20  # of logits; their exponentials need the same amount again
 POSITIONS_AT_ONCE = 1024  # a larger number does not make reading the weights faster
-ROWS_AT_ONCE = 4096  # of a softmax, expanded to float32
+ROWS_AT_ONCE = 4096  # rows of a softmax that are expanded to float32
 _BYTES_PER_LOGIT = 4
 _SCALE = ".scale"  # suffix of the name of an int8 matrix's scales, see checkpoint/weights.py
 # The exponential of a larger loss is not a finite floating-point number.
@@ -202,13 +202,13 @@ def require_softmax(softmaxes: Softmaxes | None, vocabulary: Vocabulary | None) 
         )
     if vocabulary is None:
         raise InputError(
-            "This model has no vocabulary, so it cannot say which words its softmax predicts; put the vocabulary "
-            "file it was trained with beside its other files, as training here or the TensorFlow checkpoint does."
+            "This model has no vocabulary, so the words that its softmax predicts are unknown; add the vocabulary "
+            "file that it was trained with to its folder."
         )
     if missing := vocabulary.missing_special_words():
         raise InputError(
-            f"The vocabulary of this model lacks {', '.join(missing)}, which predicting sentences needs; put the "
-            "vocabulary file it was trained with beside its other files."
+            f"The vocabulary of this model lacks {', '.join(missing)}, which scoring requires; add the vocabulary "
+            "file that it was trained with to its folder."
         )
     return softmaxes, vocabulary
 
@@ -241,12 +241,12 @@ def score_sentences(
 def _score_direction(softmax: Softmax, states: Array, targets: list[list[int]]) -> list[Array]:
     """Return the log probabilities of each row's target words, one array per row, given states (B, T-1, D)."""
     lengths = np.array([len(row) for row in targets])
-    is_real = np.arange(states.shape[1]) < lengths[:, None]
+    is_target = np.arange(states.shape[1]) < lengths[:, None]
     words = np.array([word for row in targets for word in row], dtype=np.int64)
-    return np.split(softmax.score(states[is_real], words), np.cumsum(lengths)[:-1])
+    return np.split(softmax.score(states[is_target], words), np.cumsum(lengths)[:-1])
 
 
-class _Model(Protocol):  # what evaluate_text needs of Elmo
+class _Model(Protocol):  # the part of Elmo that evaluate_text uses
     @property
     def state(self) -> Literal["zero", "carry"]: ...
     @property

@@ -1,4 +1,4 @@
-"""A word in a sentence -> substitutes with a similar meaning, best first; or sequences of tokens.
+"""Find substitutes for a word in a sentence: words or sequences of tokens with a similar meaning, best first.
 
 The language model predicts the substitutes; neither direction reads the word itself. Both directions give frequent
 words a high probability, so the frequency would count twice; it is divided out. Static vectors measure how related a

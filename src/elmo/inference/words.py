@@ -1,4 +1,4 @@
-"""The distinct tokens of a batch -> context-free vectors, cached by token."""
+"""Encode the distinct tokens of a batch as context-free vectors, cached by token."""
 
 import functools
 from collections import OrderedDict
@@ -23,7 +23,7 @@ DEFAULT_BYTES = 128 * 2**20
 _BYTES_PER_KEY = 256  # approximate size of a key and its table entry
 _NO_ROW = -1
 WORDS_AT_ONCE = 2048
-LEAST_WORDS_FOR_TWO = 4  # fewer words are encoded before a second thread has started
+MIN_WORDS_FOR_TWO_THREADS = 4  # one thread encodes fewer words before a second one starts
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class CacheInfo:
 
     @property
     def hit_rate(self) -> float:
-        """The share of words found in the cache, 0 to 1."""
+        """The fraction of words whose vectors were in the cache, 0 to 1."""
         return self.num_hits / max(1, self.num_hits + self.num_misses)
 
 
@@ -138,7 +138,7 @@ class WordEncoder:
 
     def _encode_ids(self, ids: TokenIds) -> Array:
         num_tokens = next(len(part) for part in ids if part is not None)
-        use_two_threads = self._workers.num_threads > 1 and num_tokens >= LEAST_WORDS_FOR_TWO
+        use_two_threads = self._workers.num_threads > 1 and num_tokens >= MIN_WORDS_FOR_TWO_THREADS
         if num_tokens <= WORDS_AT_ONCE:
             return self._encode(ids, not (use_two_threads and self._has_helper))
         tasks: list[Callable[[], Array]] = []

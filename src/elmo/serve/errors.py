@@ -39,14 +39,14 @@ class ApiError(HTTPException):
 
 
 async def _report(request: Request, error: Exception) -> Response:
-    return _to_problem(request, error).to_response()
+    return _to_api_error(request, error).to_response()
 
 
 # Exceptions of the last type are raised again after the response, and logged by the server.
 HANDLERS: dict[Any, Any] = dict.fromkeys((HTTPException, RequestValidationError, ElmoError, Exception), _report)
 
 
-def _to_problem(request: Request, error: Exception) -> ApiError:
+def _to_api_error(request: Request, error: Exception) -> ApiError:
     if isinstance(error, ApiError):
         return error
     if isinstance(error, RequestValidationError):

@@ -66,8 +66,8 @@ class Gate:
         try:
             with self._metrics.in_progress.track_inprogress():
                 await self._process(scope, receive, send_and_record)
-        except ApiError as problem:
-            await problem.to_response()(scope, receive, send_and_record)
+        except ApiError as error:
+            await error.to_response()(scope, receive, send_and_record)
         finally:
             route = getattr(scope.get("route"), "path", "other")
             self._metrics.requests.labels(route, str(status)).inc()

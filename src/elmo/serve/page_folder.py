@@ -54,7 +54,7 @@ _POLICY = (
 def write_page(served: Served, output: Path, num_words: int) -> int:
     """Write the page to a folder, with the models reduced to their `num_words` most frequent words.
 
-    Returns its size in bytes. InputError for a model that elmo.js cannot run, or if the folder has other files.
+    Returns its size in bytes. Raises InputError for a model that elmo.js cannot run, or if the folder has other files.
     """
     if output.exists() and not output.is_dir():
         raise InputError(f"{output} is a file; give a new folder.")

@@ -49,7 +49,7 @@ class Settings(CheckedSettings):
         """Return one phrase per invalid setting; none contains the key."""
         faults = super().faults()
         if self.api_key is not None and not re.fullmatch("[!-~]+", self.api_key):
-            faults.append("api_key is no key: it is empty, or has spaces or characters beyond ASCII")
+            faults.append("api_key is invalid: it is empty, or has spaces or characters beyond ASCII")
         if self.queue_words < self.max_words:
             faults.append(f"queue_words is {self.queue_words}; it must be at least max_words, {self.max_words}")
         return faults

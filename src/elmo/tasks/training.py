@@ -231,20 +231,20 @@ class _Run:
         self._bilm = None if self._model is None else self._describe_bilm(self._model, is_pooled)
         self._bilm_hash = None if self._bilm is None else self._bilm.hash
         self.state = FitState(bilm_hash=self._bilm_hash)
-        layers_of = None
+        read_layers = None
         if self._bilm is not None and not is_tuned:
             examples = [*self._train, *self.dev, *shared.splits.test]
-            layers_of = shared.embed_texts(examples, pooled=is_pooled).__getitem__
+            read_layers = shared.embed_texts(examples, pooled=is_pooled).__getitem__
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.fit.seed)
             network = build_network(
-                shared.inputs.family, settings, labels, NetworkInputs(self._words, self._bilm, layers_of),
+                shared.inputs.family, settings, labels, NetworkInputs(self._words, self._bilm, read_layers),
                 tuned=self._model if is_tuned else None,
                 pretrained=None if vectors is None else torch.from_numpy(vectors),
             )  # fmt: skip
-        if layers_of is not None and self._bilm is not None and network.mixes is not None:
+        if read_layers is not None and self._bilm is not None and network.mixes is not None:
             texts = filter(None, shared.texts(self._train[:NUM_SPREAD_EXAMPLES]))
-            _initialize_gamma(network.mixes, self._bilm.num_layers, [layers_of(text) for text in texts])
+            _initialize_gamma(network.mixes, self._bilm.num_layers, [read_layers(text) for text in texts])
         self.network = network
         for split, name in ((self.dev, "dev"), (shared.splits.test, "test")):
             network.warn_of_unknown(split, name)

@@ -128,7 +128,7 @@ def _run(
 
     def cut_parts() -> Iterator[Part]:
         sources = [file.source for file in inputs]
-        for part in cut_rows(sources, columns_of(job.settings), job.settings.part_bytes, keeps_broken=True):
+        for part in cut_rows(sources, columns_of(job.settings), job.settings.part_bytes, keep_broken=True):
             num_rows.update(part.num_rows)
             yield part
 

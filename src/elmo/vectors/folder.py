@@ -20,7 +20,7 @@ class Counts:
 
     num_rows: int = 0  # in the input
     num_written: int = 0
-    num_without_span: int = 0  # rows that were not written because no span was chosen
+    num_without_span: int = 0  # rows that were not written because they have no selected span
     num_words: int = 0
     num_vectors: int = 0
     num_rejected: int = 0
@@ -28,7 +28,7 @@ class Counts:
 
 @dataclass(frozen=True)
 class PartRecord:
-    """The record of a finished part; `identity` is the hash of the job."""
+    """The record of a finished part; `identity` is the hash of the description of the job."""
 
     identity: str
     number: int

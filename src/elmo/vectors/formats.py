@@ -318,7 +318,7 @@ def _write_npz(path: Path, layout: Layout) -> Iterator[Add]:
 def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
     """Write the array of one sentence, or one row per sentence."""
     num_rows = 0
-    refusal = "An .npy file holds the words of exactly one sentence; write .npz, .h5 or .jsonl for other texts."
+    message = "An .npy file holds the words of exactly one sentence; write .npz, .h5 or .jsonl for other texts."
     with path.open("wb") as file:
         if layout.unit == "sentences":
             with growing_npy(file, "<f4", layout.vector_shape) as add_rows:
@@ -329,12 +329,12 @@ def _write_one_npy(path: Path, layout: Layout) -> Iterator[Add]:
             nonlocal num_rows
             num_rows += len(block.rows)
             if num_rows > 1:
-                raise InputError(refusal)
+                raise InputError(message)
             np.save(file, next(_list_vectors(block, layout)), allow_pickle=False)
 
         yield add
     if not num_rows:
-        raise InputError(refusal)
+        raise InputError(message)
 
 
 FILE_WRITERS: dict[str, Writer] = {

@@ -1,4 +1,4 @@
-"""A vector folder -> its rows, read on demand: by position, slice, index in the input, or id."""
+"""Read the rows of a vector folder on demand: by position, slice, index in the input, or id."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from elmo.errors import ElmoError, InputError, first_line
 from elmo.vectors.folder import VECTORS, Counts, list_files
 from elmo.vectors.formats import PART_READERS, Layout, PartReader, VectorRow, part_path
 
-_PARTS_KEPT_OPEN = 8
+_MAX_OPEN_PARTS = 8
 
 
 def open_folder(folder: str | Path) -> "Vectors":
@@ -61,11 +61,11 @@ class Vectors(Sequence[VectorRow]):
             return Vectors(self.folder, self.manifest, self._positions[position])
         return self._read(self._positions[position])
 
-    def by_id(self, given_id: str) -> VectorRow:
+    def by_id(self, row_id: str) -> VectorRow:
         """Return the row with an id; raise InputError unless exactly one row has it. The first call reads all ids."""
-        positions = [position for position in self._positions_by_id.get(given_id, []) if position in self._positions]
+        positions = [position for position in self._positions_by_id.get(row_id, []) if position in self._positions]
         if len(positions) != 1:
-            raise InputError(f"{len(positions)} rows of {self.folder} have the id {given_id!r}; use their positions.")
+            raise InputError(f"{len(positions)} rows of {self.folder} have the id {row_id!r}; use their positions.")
         return self._read(positions[0])
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ class Vectors(Sequence[VectorRow]):
                 path = part_path(self.folder, self.manifest["parts"][number]["number"], file_format)
                 reader = PART_READERS[file_format](path, layout)
             self._opened[number] = reader
-            if len(self._opened) > _PARTS_KEPT_OPEN:
+            if len(self._opened) > _MAX_OPEN_PARTS:
                 del self._opened[next(iter(self._opened))]
             yield reader
         except ElmoError:

@@ -18,7 +18,7 @@ DEFAULT_PART_BYTES = 1 << 20
 class VectorSettings(Settings):
     """The vectors to compute, and their format.
 
-    `unit`: one vector per word, per sentence, or per chosen span: the occurrences of `only_words`, or the ranges
+    `unit`: one vector per word, per sentence, or per selected span: the occurrences of `only_words`, or the ranges
     of words that each row lists in the column `spans`. Rows without a span are counted, but not written.
     """
 
@@ -50,10 +50,10 @@ class VectorSettings(Settings):
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
         faults = super().faults()
-        chosen = [bool(self.only_words), self.spans is not None]
-        if self.unit == "spans" and sum(chosen) != 1:
+        selected = [bool(self.only_words), self.spans is not None]
+        if self.unit == "spans" and sum(selected) != 1:
             faults.append("spans are chosen by either only_words or spans; give one of them")
-        if self.unit != "spans" and any(chosen):
+        if self.unit != "spans" and any(selected):
             faults.append(f"only_words and spans choose spans, but unit is {self.unit!r}; make it 'spans'")
         if self.unit != "sentences" and (self.normalize or self.pooling not in ("auto", "mean")):
             faults.append(f"pooling and normalize are for sentence vectors, but unit is {self.unit!r}")

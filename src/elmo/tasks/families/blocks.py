@@ -219,15 +219,15 @@ class NetworkInputs:
 
     words: Vocabularies
     bilm: BilmReference | None = None
-    layers_of: ReadLayers | None = None  # the values of a sentence; None without a frozen biLM
+    read_layers: ReadLayers | None = None  # the values of a sentence; None without a frozen biLM
 
     def stack_layers(self, sentences: Sequence[Words], length: int) -> Tensor:
         """Return the layers (L+1, B, T, 2D) of the frozen biLM for sentences padded to `length`."""
-        assert self.bilm is not None and self.layers_of is not None
+        assert self.bilm is not None and self.read_layers is not None
         num_layers, dim = self.bilm.num_layers, self.bilm.dim
         stacked = np.zeros((len(sentences), length, num_layers, dim), dtype=np.float32)
         for row, words in zip(stacked, sentences, strict=True):
-            row[: len(words)] = self.layers_of(words).reshape(-1, num_layers, dim)
+            row[: len(words)] = self.read_layers(words).reshape(-1, num_layers, dim)
         return torch.from_numpy(stacked).permute(2, 0, 1, 3)
 
 

@@ -1,4 +1,4 @@
-"""Gold and predicted targets -> scores in percent, from scikit-learn and scipy or by their published definitions."""
+"""Score predictions against gold targets, in percent, with scikit-learn and scipy or by the published definitions."""
 
 import itertools
 import re

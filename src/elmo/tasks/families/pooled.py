@@ -27,12 +27,12 @@ Array = npt.NDArray[np.float32]
 Targets = npt.NDArray[np.int64]
 MAX_NGRAMS = 30_000
 STRENGTHS = (4.0, 16.0, 64.0, 256.0)  # C of logistic regression
-FEW, STRENGTH_OF_FEW = 200, 64.0  # with fewer examples, cross-validation is too noisy to choose by
+MIN_TUNING_EXAMPLES, FIXED_STRENGTH = 200, 64.0  # with fewer examples, cross-validation is too noisy to choose by
 LOSS_MARGIN = 1.05  # with few examples, factor by which TF-IDF must reduce the loss of vectors alone
 SHARES = ((1.0, 0.0), (1.0, 1.0), (1.0, 0.5), (0.5, 1.0), (0.0, 1.0))  # of vectors and of TF-IDF
 TEMPERATURES = (0.25, 0.5, 1.0, 2.0, 4.0)
 SHRINKAGE = 200  # number of texts at which a variance weighs as much as the mean of its group
-NUM_FOLDS, NUM_FOLDS_OF_MANY, MANY = 5, 3, 1000
+NUM_FOLDS, NUM_FOLDS_IF_MANY, MANY_EXAMPLES = 5, 3, 1000
 _MAX_STEPS = 200
 
 
@@ -42,8 +42,8 @@ def choose_ngrams(texts: Sequence[Words]) -> WordList:
     for words in texts:
         counts.update(set(_ngrams(words)))
     min_count = 2 if len(texts) >= 50 else 1
-    chosen = sorted((-count, ngram) for ngram, count in counts.items() if count >= min_count)
-    return WordList([ngram for _, ngram in chosen[:MAX_NGRAMS]])
+    ranked = sorted((-count, ngram) for ngram, count in counts.items() if count >= min_count)
+    return WordList([ngram for _, ngram in ranked[:MAX_NGRAMS]])
 
 
 def _ngrams(words: Words) -> Iterator[str]:
@@ -88,7 +88,7 @@ class PooledClassifier(TaskNetwork):
         limits = threads.threadpool_limits(torch.get_num_threads(), user_api="blas")
         with limits, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a fit that reaches _MAX_STEPS is good enough
-            blocks = [self._standardize(vectors), self._weigh(counts)]
+            blocks = [self._standardize(vectors), self._apply_idf(counts)]
             fitted = [_fit_block(block, targets, len(ids), folds) for block in blocks]
         factors, probabilities = _weigh_blocks([held_out for _, _, held_out in fitted], targets)
         weights = [factor * weight for factor, (weight, _, _) in zip(factors, fitted, strict=True)]
@@ -102,7 +102,7 @@ class PooledClassifier(TaskNetwork):
         """Return the most probable label of each text."""
         vectors, counts = self._read(examples)
         weight, dim = self.weight.numpy(), self.center.shape[0]
-        scores = self._standardize(vectors) @ weight[:dim] + self._weigh(counts) @ weight[dim:]
+        scores = self._standardize(vectors) @ weight[:dim] + self._apply_idf(counts) @ weight[dim:]
         return LabelPrediction.from_probabilities(self._labels, _softmax(scores + self.bias.numpy()).tolist())
 
     def _read(self, examples: Sequence[LabelledText]) -> tuple[Array, Any]:
@@ -112,8 +112,8 @@ class PooledClassifier(TaskNetwork):
         values: list[float] = []
         vectors = np.zeros((len(examples), self.center.shape[0]), dtype=np.float32)
         for number, example in enumerate(examples):
-            if self._inputs.layers_of is not None:
-                vectors[number] = self._inputs.layers_of(example.words)[0]
+            if self._inputs.read_layers is not None:
+                vectors[number] = self._inputs.read_layers(example.words)[0]
             numbers = Counter(self._inputs.words.learned.known_indices(_ngrams(example.words)))
             rows += [number] * len(numbers)
             columns += numbers.keys()
@@ -140,7 +140,7 @@ class PooledClassifier(TaskNetwork):
         standardized: Array = (vectors - self.center.numpy()) * self.scale.numpy()
         return standardized
 
-    def _weigh(self, counts: Any) -> Any:
+    def _apply_idf(self, counts: Any) -> Any:
         if not counts.shape[1]:
             return counts
         return require("sklearn.preprocessing", "tasks", "This classifier").normalize(counts * self.idf.numpy())
@@ -160,7 +160,7 @@ def _fit_block(block: Any, targets: Targets, num_labels: int, folds: Targets) ->
         rotated, lengths, rotation = np.linalg.svd(block, full_matrices=False)
         block = rotated * lengths
     candidates = []
-    for strength in STRENGTHS if num_texts >= FEW else (STRENGTH_OF_FEW,):
+    for strength in STRENGTHS if num_texts >= MIN_TUNING_EXAMPLES else (FIXED_STRENGTH,):
         scores = np.zeros((num_texts, num_labels), dtype=np.float32)
         for fold in range(folds.max() + 1):
             held_out = folds == fold
@@ -200,7 +200,7 @@ def _weigh_blocks(held_out: Sequence[Array], targets: Targets) -> tuple[Sequence
                 np.float32(share / temperature / max(float(scores.std()), 1e-6))
                 for share, scores in zip(pair, held_out, strict=True)
             ]
-            is_doubtful = number > 0 and len(targets) < FEW
+            is_doubtful = number > 0 and len(targets) < MIN_TUNING_EXAMPLES
             losses.append((_log_loss(add_up(factors), targets) * (LOSS_MARGIN if is_doubtful else 1), factors))
     _, factors = min(losses, key=itemgetter(0))
     return factors, add_up(factors)
@@ -212,7 +212,7 @@ def _log_loss(probabilities: Array, targets: Targets) -> float:
 
 def _assign_folds(targets: Targets, seed: int) -> Targets:
     """Return the fold of each example; every label is spread over all folds."""
-    num_folds = min(len(targets), NUM_FOLDS if len(targets) <= MANY else NUM_FOLDS_OF_MANY)
+    num_folds = min(len(targets), NUM_FOLDS if len(targets) <= MANY_EXAMPLES else NUM_FOLDS_IF_MANY)
     order = np.random.default_rng(seed).permutation(len(targets))
     by_label = order[np.argsort(targets[order], kind="stable")]
     folds = np.empty(len(targets), dtype=np.int64)
