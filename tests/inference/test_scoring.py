@@ -178,7 +178,7 @@ def test_a_model_without_vocabulary():
 def test_a_vocabulary_without_special_words():
     model = Elmo.from_config(language_config(2), vocabulary=("<S>", "bank"))
     message = (
-        "The vocabulary of this model lacks </S>, <UNK>, which scoring requires; add the vocabulary "
+        "The vocabulary of this model lacks </S>, <UNK>, which predictions require; add the vocabulary "
         "file that it was trained with to its folder."
     )
     with refused(message):

@@ -207,7 +207,7 @@ def read_card(folder: Path) -> str | None:
 
 
 def derived_card(card: str | None, operation: str) -> str | None:
-    """Return the card of a model derived by `operation`; it keeps the license and language, but drops the results."""
+    """Return the card of a model derived by `operation`; it keeps the license and language, not the measurements."""
     front = _FRONT_MATTER.match(card or "")
     if card is None or front is None:
         return None

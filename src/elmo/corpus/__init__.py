@@ -1,1 +1,1 @@
-"""Raw text -> a prepared corpus: shards of word ids, the table of distinct words, a vocabulary, a manifest."""
+"""Convert raw text to a prepared corpus: shards of word ids, the table of distinct words, a vocabulary, a manifest."""

@@ -93,7 +93,7 @@ def count_words(parts: Iterable[Path]) -> dict[bytes, int]:
 
 
 def choose_vocabulary(counts: Mapping[bytes, int], settings: PrepareSettings) -> list[str]:
-    """Return the vocabulary: the special words, then words by falling frequency, as the sampled softmax expects.
+    """Return the vocabulary: the special words, then words by descending frequency, as the sampled softmax expects.
 
     Words of equal frequency are sorted by code point, so the same text gives the same vocabulary.
     """

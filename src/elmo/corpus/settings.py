@@ -71,9 +71,9 @@ class PrepareSettings(TextSettings):
     def faults(self) -> list[str]:
         """Return the faults of these settings, one phrase each."""
         faults = super().faults()
-        chosen = [name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None]
-        if len(chosen) > 1:
-            faults.append(f"{' and '.join(chosen)} were given together; each defines the vocabulary, so choose one")
+        requested = [name for name in ("vocabulary_size", "min_count", "vocabulary") if getattr(self, name) is not None]
+        if len(requested) > 1:
+            faults.append(f"{' and '.join(requested)} were given together; each defines the vocabulary, so choose one")
         return faults
 
     def to_dict(self) -> dict[str, Any]:

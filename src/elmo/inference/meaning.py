@@ -131,9 +131,9 @@ class _CandidateLists:
 
     def _add(self, missing: dict[Hashable, int], tokens: Tokens) -> None:
         first, last = len(self._numbers), len(self._numbers) + len(missing)
-        chosen = np.array(list(missing.values()))
+        selected = np.array(list(missing.values()))
         nearest, cosines = find_nearest(
-            find_library(), self.words, tokens.vectors[chosen], tokens.scales[chosen], self._num_candidates
+            find_library(), self.words, tokens.vectors[selected], tokens.scales[selected], self._num_candidates
         )
         self._lists.candidates[first:last] = nearest
         self._lists.factors[first:last] = self._factors[nearest]
@@ -192,8 +192,8 @@ def _gather_candidates(
     is_usable[vocabulary.find_ids(is_punctuation)] = is_usable[vocabulary.special_ids] = False
     order = np.argsort(-frequencies, kind="stable")
     order = order[is_usable[order]]
-    chosen, first = np.unique(rows[order], return_index=True)
-    chosen, words = chosen[:NUM_CANDIDATE_WORDS], order[first[:NUM_CANDIDATE_WORDS]]
+    table_rows, first = np.unique(rows[order], return_index=True)
+    table_rows, words = table_rows[:NUM_CANDIDATE_WORDS], order[first[:NUM_CANDIDATE_WORDS]]
     left_to_right, right_to_left = softmaxes
     if left_to_right is right_to_left and left_to_right.scales is not None:
         softmax, scales = left_to_right.weight[words], left_to_right.scales[words]
@@ -202,6 +202,6 @@ def _gather_candidates(
     else:
         softmax, scales = quantize_rows(np.concatenate([direction.rows(words) for direction in softmaxes], axis=1))
     offsets = left_to_right.bias[words] + right_to_left.bias[words] - FREQUENCY * frequencies[words]
-    vectors, vector_scales = (table.arrays[name][chosen] for name in ("vectors", "scales"))
+    vectors, vector_scales = (table.arrays[name][table_rows] for name in ("vectors", "scales"))
     candidates = Candidates(align(vectors), vector_scales, align(softmax))
     return candidates, np.float32(LIKELIHOOD) * scales, (LIKELIHOOD * offsets).astype(np.float32)

@@ -39,10 +39,10 @@ class Softmax:
         self.weight, self.scales = weight, None if scales is None else np.asarray(scales, dtype=np.float32)
         self.bias: Array = np.asarray(bias, dtype=np.float32)
 
-    def rows(self, chosen: slice | Ids) -> Array:
+    def rows(self, indices: slice | Ids) -> Array:
         """Return rows of the weight matrix as float32."""
-        rows = self.weight[chosen].astype(np.float32, copy=False)
-        return rows if self.scales is None else rows * self.scales[chosen][..., None]
+        rows = self.weight[indices].astype(np.float32, copy=False)
+        return rows if self.scales is None else rows * self.scales[indices][..., None]
 
     def log_probabilities(self, states: Array) -> Array:
         """Return the log probabilities (N, V) of all words, given states (N, D)."""
@@ -83,9 +83,9 @@ class Softmax:
         for block in self._blocks(states):
             peak = block.max(axis=1)
             total = np.logaddexp(total, peak + np.log(np.exp(block - peak[:, None]).sum(axis=1)))
-        chosen = np.einsum("nd,nkd->nk", states, self.rows(words[:, None]))[:, 0] + self.bias[words]
+        targets = np.einsum("nd,nkd->nk", states, self.rows(words[:, None]))[:, 0] + self.bias[words]
         # Rounding may make the log probability of a certain word positive.
-        scores: Array = np.minimum(chosen - total, np.float32(0))
+        scores: Array = np.minimum(targets - total, np.float32(0))
         return scores
 
     def _blocks(self, states: Array) -> Iterator[Array]:
@@ -207,7 +207,7 @@ def require_softmax(softmaxes: Softmaxes | None, vocabulary: Vocabulary | None) 
         )
     if missing := vocabulary.missing_special_words():
         raise InputError(
-            f"The vocabulary of this model lacks {', '.join(missing)}, which scoring requires; add the vocabulary "
+            f"The vocabulary of this model lacks {', '.join(missing)}, which predictions require; add the vocabulary "
             "file that it was trained with to its folder."
         )
     return softmaxes, vocabulary

@@ -1,4 +1,4 @@
-"""The sentence head: layers and static vectors of the words of a sentence -> one vector.
+"""The sentence head, which pools the layers and static vectors of the words of a sentence into one vector.
 
 The arrays have the names of the parameters of elmo.nn.sentence_head.SentenceHead. Every sentence is computed
 separately, so its vector has the same bits in any batch.

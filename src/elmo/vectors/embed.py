@@ -1,4 +1,4 @@
-"""Text files, settings and a model -> a folder of vectors, or one file: `elmo embed` and `elmo encode`.
+"""Compute the vectors of text files and write a folder, or one file: `elmo embed` and `elmo encode`.
 
 For a folder, the same call resumes an interrupted one. The result does not depend on interruptions or on the number of
 workers.

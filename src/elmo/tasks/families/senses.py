@@ -63,12 +63,12 @@ class Senses(TaskNetwork):
     def loss(self, examples: Sequence[SenseSentence]) -> Tensor:
         """Return the mean of -log p of the correct senses, over targets that have a choice."""
         vectors, targets = self._pool(examples)
-        chosen = [row for row, target in enumerate(targets) if len(self._senses.get(target.entry, ())) > 1]
-        if not chosen:
+        ambiguous = [row for row, target in enumerate(targets) if len(self._senses.get(target.entry, ())) > 1]
+        if not ambiguous:
             return torch.zeros(())
-        scores = self._scores(vectors[chosen], [targets[row] for row in chosen])
+        scores = self._scores(vectors[ambiguous], [targets[row] for row in ambiguous])
         correct = torch.full_like(scores, MASKED_SCORE)
-        for row, target in enumerate(targets[number] for number in chosen):
+        for row, target in enumerate(targets[number] for number in ambiguous):
             for key in target.keys or ():
                 correct[row, self._senses[target.entry].index(key)] = 0
         return -torch.logsumexp(torch.log_softmax(scores, dim=-1) + correct, dim=-1).mean()

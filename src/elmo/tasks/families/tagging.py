@@ -101,10 +101,10 @@ class Crf(nn.Module):
         """Return the mean of -log p(tags) over sentences: scores (B, T, K), tags (B, T), mask (B, T)."""
         # Training data may violate the scheme, so forbidden transitions are only excluded in decoding.
         valid = mask.to(scores.dtype)
-        chosen = (scores.gather(2, tags[..., None])[..., 0] * valid).sum(dim=1)
+        emissions = (scores.gather(2, tags[..., None])[..., 0] * valid).sum(dim=1)
         steps = self.transitions[tags[:, :-1], tags[:, 1:]] * valid[:, 1:]
         ends = tags.gather(1, (mask.sum(dim=1) - 1).clamp(min=0)[:, None])[:, 0]
-        gold = chosen + steps.sum(dim=1) + self.first[tags[:, 0]] + self.last[ends]
+        gold = emissions + steps.sum(dim=1) + self.first[tags[:, 0]] + self.last[ends]
         total = self.first + scores[:, 0]
         for step in range(1, scores.shape[1]):
             new = torch.logsumexp(total[:, :, None] + self.transitions, dim=1) + scores[:, step]
