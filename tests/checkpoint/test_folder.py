@@ -114,7 +114,17 @@ def test_a_truncated_weights_file_is_explained(saved):
             Elmo.from_pretrained(saved)
 
 
+def test_word_counts_of_another_vocabulary_are_rejected(saved):
+    change_config(saved, version=3)  # without hashes of the lists
+    (saved / "word_counts.txt").write_text("5\n")
+    with pytest.raises(CheckpointError, match="The 1 word counts do not fit"):
+        Elmo.from_pretrained(saved)
+
+
 def test_unknown_formats_and_versions_are_rejected(saved):
+    change_config(saved, version=True)
+    with pytest.raises(CheckpointError, match="version True"):
+        Elmo.from_pretrained(saved)
     change_config(saved, version=99)
     with pytest.raises(CheckpointError, match="version 99, not 1 to 4; update"):
         Elmo.from_pretrained(saved)

@@ -102,6 +102,22 @@ def test_a_table_of_262_characters_loses_its_unused_last_row(tmp_path):
     np.testing.assert_array_equal(plain.embed("a b"), longer.embed("a b"))
 
 
+@pytest.mark.parametrize(("name", "length"), [("char_embed", 300), ("CNN/W_cnn_0", 2)])
+def test_data_that_would_be_dropped_is_an_error(tmp_path, name, length):
+    options = make_options()
+    variables = make_variables(options)
+    variables[name] = np.resize(variables[name], (length, *variables[name].shape[1:]))
+    with pytest.raises(CheckpointError, match="has shape"):
+        Elmo.from_pretrained(write_model(tmp_path, options, variables))
+
+
+def test_null_highways_and_skip_connections_are_none(tmp_path):
+    options = make_options(num_highways=0)
+    variables = make_variables(options)
+    options["char_cnn"]["n_highway"] = options["lstm"]["use_skip_connections"] = None
+    assert not Elmo.from_pretrained(write_model(tmp_path, options, variables)).config.encoder.residual
+
+
 @pytest.mark.parametrize("variant", VARIANTS.values(), ids=VARIANTS.keys())
 def test_import_export_import_keeps_every_bit(tmp_path, variant):
     options = make_options(**variant)
@@ -165,6 +181,7 @@ def test_nan_weights_are_refused(tmp_path):
         ({"lstm": {"dim": "4", "projection_dim": 2}}, "encoder.cell_dim is '4'"),
         ({"char_cnn": {"filters": [[1, 2]]}}, "'embedding' is missing"),
         ({"bidirectional": False}, "'bidirectional' is false"),
+        ({"char_cnn": {**make_options()["char_cnn"], "n_characters": 300}}, "'n_characters' is 300"),
     ],
 )
 def test_options_that_describe_no_model_are_explained(tmp_path, change, message):

@@ -89,4 +89,4 @@ def test_the_library_for_windows_compiles_and_links(tmp_path, monkeypatch):
     content = library.read_bytes()
     assert content[:2] == b"MZ"
     for variant in ("portable", *hatch_build.X86_VARIANTS):
-        assert f"elmo_read_{variant}".encode() in content
+        assert f"elmo_forward_{variant}".encode() in content

@@ -345,3 +345,9 @@ def test_batches_are_limited_in_words_except_for_one_long_sentence():
 
     assert asyncio.run(run()) == lengths
     assert batches == [[2], [20], [20], [2, 2, 2, 2], [14], [5, 5], [5]]
+
+
+def test_health_reports_that_the_computing_thread_has_ended(client, monkeypatch):
+    assert client.get("/health").status_code == 200
+    monkeypatch.setattr(Batcher, "is_alive", False)
+    assert client.get("/health").json()["error"]["code"] == "not_alive"

@@ -1,9 +1,14 @@
 """Settings from flags or environment variables, and names of models."""
 
+import socket
+
+import numpy as np
 import pytest
 
 from elmo.errors import ConfigError
+from elmo.serve.page_folder import shrink
 from elmo.serve.served import open_served, split_name
+from elmo.serve.server import bind
 from elmo.serve.settings import Settings, read_settings
 from elmo.tasks import load
 
@@ -111,3 +116,15 @@ def test_without_models_the_language_of_the_text_chooses_between_the_two_of_the_
         assert model_of("/substitutes", sentence="我去[银]行") == "zh-small"
         assert model_of("/embed", sentences=chinese, model="en-small") == "en-small"
         assert model_of("/embed", sentences=chinese, model="default") == "en-small"
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this machine has no dual-stack sockets")
+def test_two_colons_accept_ipv4_too():
+    with bind(Settings(host="::", port=0)) as listener:
+        socket.create_connection(("127.0.0.1", listener.getsockname()[1]), 5).close()
+
+
+def test_a_page_keeps_numbers_that_float16_cannot_hold():
+    small, large = np.array([1.5], np.float32), np.array([7e4], np.float32)
+    assert shrink("bias", small)["bias"].dtype == np.float16
+    assert shrink("bias", large)["bias"] == large

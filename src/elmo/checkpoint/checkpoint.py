@@ -130,12 +130,17 @@ def build_vocabulary(words: Sequence[str], config: ModelConfig, counts: Sequence
 
 
 def _check_word_lists(checkpoint: Checkpoint) -> None:
-    config, vocabulary = checkpoint.config, checkpoint.vocabulary
+    config, vocabulary, counts = checkpoint.config, checkpoint.vocabulary, checkpoint.word_counts
     table = config.words or config.softmax  # with the same number of words, if both exist
     if vocabulary is not None and table is not None and len(vocabulary) != table.num_words:
         raise CheckpointError(
             f"The vocabulary has {len(vocabulary)} words but the weights have {table.num_words}; "
             "put the vocabulary file from training in the model's folder."
+        )
+    if counts is not None and (len(counts) != len(vocabulary or ()) or min(counts, default=0) < 0):
+        raise CheckpointError(
+            f"The {len(counts)} word counts do not fit the {len(vocabulary or ())} words of the vocabulary, or are "
+            "negative; save or copy the model again."
         )
     if config.words:
         if vocabulary is None:

@@ -45,7 +45,7 @@ def read_folder(folder: Path) -> Checkpoint:
     name, version = header.get("format"), header.get("version")
     if name != FORMAT_NAME:
         raise CheckpointError(f"{path} has the format {name!r}, not {FORMAT_NAME!r}; choose another folder.")
-    if version not in range(1, FORMAT_VERSION + 1):
+    if type(version) is not int or not 1 <= version <= FORMAT_VERSION:
         raise CheckpointError(f"{path} has version {version!r}, not 1 to {FORMAT_VERSION}; update modern-elmo.")
     if version != FORMAT_VERSION:  # earlier versions have no hashes of the lists
         header["lists"] = {name: None for name in _LISTS if (folder / name).is_file()}

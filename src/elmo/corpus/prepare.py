@@ -5,6 +5,7 @@ not depend on the number of workers. Nothing is trained here.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,10 @@ def _write_parts(
 
     def compute(missing: Iterator[Part], advance: Advance) -> Iterator[PartRecord]:
         calls = ((parts.write_part, (part, settings, work, identity)) for part in missing)
-        for record in Workers(num_workers).run(calls):
-            advance(record.input_bytes, record.num_words)
-            yield record
+        with closing(Workers(num_workers).run(calls)) as records:  # stops the workers on an error
+            for record in records:
+                advance(record.input_bytes, record.num_words)
+                yield record
 
     return run_parts(all_parts, finished, compute, inputs, work, show_progress_bar=show_progress_bar)
 

@@ -18,7 +18,7 @@ from elmo.errors import InputError
 LOCK = ".lock"  # lock file name for folders with a single writer
 REPLACEMENT = ".replacement"  # the new files of a folder that is being replaced
 _REMOVED = ".removed"  # file inside REPLACEMENT that lists the files to delete from the target folder
-_TEMPORARY = re.compile(r"\.(.+)\.saving-[0-9a-f-]+")  # the group is the name of the file being written
+_TEMPORARY = re.compile(r"\.(?:(.+)\.)?saving-[0-9a-f-]+")  # the group is the name of the file being written
 _READ_BYTES = 1 << 20
 
 

@@ -82,6 +82,11 @@ class Batcher:
             room -= num_tokens
         yield chunk
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the thread that computes still runs."""
+        return self._thread.is_alive()
+
     async def close(self) -> None:
         """Wait up to CLOSING_SECONDS for the thread to finish; as a daemon thread, it does not block exit."""
         with self._queue_changed:

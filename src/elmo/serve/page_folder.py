@@ -139,7 +139,7 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> None:
     network: dict[str, Array] = {}
     softmax: dict[str, Array] = {}
     for name, array in stored.items():
-        (softmax if name.startswith(SOFTMAX_PREFIXES) else network).update(_shrink(name, array))
+        (softmax if name.startswith(SOFTMAX_PREFIXES) else network).update(shrink(name, array))
     write_tensors(folder / WEIGHTS_FILE, network, {})
     header: dict[str, Any] = {
         "format": FORMAT_NAME, "version": FORMAT_VERSION, "origin": dict(checkpoint.origin),
@@ -159,7 +159,7 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> None:
     _write_json(folder / CONFIG_FILE, {**header, "files": sizes})
 
 
-def _shrink(name: str, array: Array) -> dict[str, Array]:
+def shrink(name: str, array: Array) -> dict[str, Array]:
     """Return a weight in int8 with scales if it is used in matrix products, else in float16."""
     if array.dtype == np.int8 or name.endswith(".scale"):
         return {name: array}
@@ -170,7 +170,9 @@ def _shrink(name: str, array: Array) -> dict[str, Array]:
 
 
 def _to_float16(array: Array) -> Array:
-    return array.astype(np.float16) if array.dtype == np.float32 else array
+    """Convert float32 to float16, unless there are larger numbers than it can hold."""
+    is_too_large = array.dtype != np.float32 or np.abs(array).max(initial=0) > np.finfo(np.float16).max
+    return array if is_too_large else array.astype(np.float16)
 
 
 def _write_json(path: Path, content: Any) -> None:

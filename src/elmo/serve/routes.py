@@ -195,8 +195,10 @@ async def report_metrics(service: ServiceOf) -> Response:
 
 
 @health_router.get("/health")
-async def check_health() -> JsonResponse:
-    """Return 200 as long as the server runs."""
+async def check_health(service: ServiceOf) -> JsonResponse:
+    """Return 200 while the server can compute."""
+    if not service.batcher.is_alive:
+        raise ApiError(503, "not_alive", "The computing thread has ended; restart the server.")
     return JsonResponse({"status": "ok"})
 
 

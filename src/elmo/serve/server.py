@@ -71,8 +71,11 @@ def run(settings: Settings, announce: Callable[[str], None]) -> None:
 def bind(settings: Settings) -> socket.socket:
     """Return a socket that listens on the host and port; ConfigError if that is not possible."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    is_dual = settings.host == "::" and socket.has_dualstack_ipv6()
     try:
-        return socket.create_server((settings.host, settings.port), family=family, backlog=BACKLOG)
+        return socket.create_server(
+            (settings.host, settings.port), family=family, backlog=BACKLOG, dualstack_ipv6=is_dual
+        )
     except OSError as error:
         reason = str(error.strerror).partition(" (while")[0]
         raise ConfigError(

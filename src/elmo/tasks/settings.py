@@ -89,6 +89,7 @@ class NetworkSettings(Settings):
     num_layers: int = count(1)
     width: int = count(5)  # of a cnn's filters, in words; odd
     dropout: float = dropout_rate(0.3)  # of h
+    crf: Literal["auto", "no"] = "auto"  # tagging; auto: if the tags mark spans
 
     def faults(self) -> list[str]:
         """Return what is wrong with these settings, one phrase each."""

@@ -24,6 +24,10 @@ def open_folder(folder: str | Path) -> "Vectors":
             f"{folder} holds no finished vectors; name a folder that elmo embed or encode wrote, and run the "
             "command again if it was stopped."
         )
+    if (file_format := manifest["settings"]["file_format"]) not in PART_READERS:
+        raise InputError(
+            f"{folder} has files in the format {file_format!r}, which is no longer read; embed the text again."
+        )
     return Vectors(folder, manifest)
 
 

@@ -49,11 +49,15 @@ def read_options(options: Mapping[str, Any], source: str, *, with_softmax: bool 
         dim, cnn = lstm["projection_dim"], options.get("char_cnn")
         values: dict[str, Any] = {"characters": None, "token_projection": False}
         values["encoder"] = {**rename_options(lstm, LSTM_OPTIONS), "projected": lstm["dim"] != dim}
+        values["encoder"]["residual"] = bool(lstm["use_skip_connections"])
         if cnn is None:
             values["words"] = {"num_words": options["n_tokens_vocab"], "embedding_dim": dim}
         else:
-            characters = rename_options({"n_highway": 0, **cnn}, CNN_OPTIONS)
-            values["characters"] = {**characters, "embedding_dim": cnn["embedding"]["dim"]}
+            if (num_characters := cnn.get("n_characters", Utf8Alphabet.NUM_IDS)) not in (261, 262):
+                raise ValueError(f"'n_characters' is {num_characters!r}; 261 or 262 was expected.")
+            characters = rename_options(cnn, CNN_OPTIONS)
+            characters |= {"num_highways": cnn.get("n_highway") or 0, "embedding_dim": cnn["embedding"]["dim"]}
+            values["characters"] = characters
             values["token_projection"] = sum(channels for _, channels in cnn["filters"]) != dim
         if with_softmax:
             values["softmax"] = {"num_words": options["n_tokens_vocab"]}
@@ -120,15 +124,15 @@ def list_variables(config: ModelConfig) -> Iterator[Variable]:
         yield Variable(
             "char_embed",
             (f"{prefix}.embedding.weight",),
-            # Some files have a last row that no id refers to.
-            lambda table: [np.concatenate([np.zeros_like(table[:1]), table[:NUM_FILE_CHARACTERS]])],
+            # Some files have a 262nd row, which no id refers to.
+            lambda table: [np.pad(table[: -1 if len(table) == NUM_FILE_CHARACTERS + 1 else None], ((1, 0), (0, 0)))],
             lambda weights: weights[0][1:],
         )
         for index in range(len(config.characters.filters)):
             yield Variable(  # (1, width, d, channels) in the file, (channels, d, width) as a weight
                 f"CNN/W_cnn_{index}",
                 (f"{prefix}.convolutions.{index}.weight",),
-                lambda kernel: [kernel[0].T],
+                lambda kernel: [kernel[0].T if len(kernel) == 1 else kernel],
                 lambda weights: weights[0].T[None],
             )
             yield Variable(f"CNN/b_cnn_{index}", (f"{prefix}.convolutions.{index}.bias",))

@@ -72,7 +72,7 @@ def _read_dictionary(folder: Path, name: str, state: dict[str, Array], key: str)
     rows: dict[str, int] = {}
     for line_number, line in enumerate(read_lines(path), start=1):
         entry, tab, row = line.removesuffix("\r").rpartition("\t")
-        if not tab or not row.isdecimal() or int(row[:18]) >= len(table):
+        if not tab or not row.isdecimal() or len(row) > 18 or int(row) >= len(table):
             raise CheckpointError(f"{path}, line {line_number} is {line!r:.80}; give an entry, a tab and a row.")
         rows[entry] = int(row)
     entries = sorted(rows, key=rows.__getitem__)

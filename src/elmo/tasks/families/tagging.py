@@ -40,7 +40,7 @@ class Tagging(TaskNetwork):
             "tags": tags,
             "marks_spans": marks_spans,
             "strict": strict,
-            "crf": marks_spans,
+            "crf": marks_spans and settings.network.crf == "auto",
         }
 
     def unknown_targets(self, example: TaggedSentence) -> list[str]:
