@@ -16,6 +16,9 @@ os.environ["ELMO_LANG"] = "en"  # whatever the locale of this machine
 
 import pytest
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # by a shell that runs the tests in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 from elmo import Elmo, InputError
 from elmo.config import CharacterConfig, EncoderConfig, ModelConfig
 from elmo.kernels.library import VARIABLE, find_kernels
