@@ -130,6 +130,7 @@ class Run:
                 # Two processes training in one folder would remove each other's checkpoints.
                 message = f"Another process is training in {self.folder}; wait for it, or stop it first."
                 stack.enter_context(holding(self.folder, message, self.folder / CHECKPOINTS))
+                self._remove_old()  # left by a killed process
                 drop_metrics(self.folder, after=state.num_updates)
             batches = stack.enter_context(closing(self._read_batches()))
             while state.num_updates < self.num_updates:
