@@ -102,6 +102,7 @@ def test_a_cluster_that_does_not_start_in_time_is_one_sentence(tiny_model, text_
     def fail(**options):
         raise Exception("The current node timed out during startup. More.")
 
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)  # the cluster of the tests before may still run
     monkeypatch.setattr(ray, "init", fail)
     with pytest.raises(InputError, match=r"No Ray cluster could be started here \(The current node timed out"):
         embed_files(tiny_model, [text_file], tmp_path / "out", SETTINGS, engine="ray")
